@@ -1,0 +1,70 @@
+"""`users` and `sessions`, as ADR-007 §2.4 and §2.8 define them. Private to this app."""
+
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
+
+from config.stores.dynamodb.table import PROVISIONED, Table
+
+
+class PhoneNumberIndex(GlobalSecondaryIndex["UserModel"]):
+    """Finds a user by phone. Sparse: items without a phone number, such as claims, are not in it."""
+
+    class Meta:
+        index_name = "phone_number-index"
+        projection = KeysOnlyProjection()
+        read_capacity_units = 10
+        write_capacity_units = 5
+
+    phone_number = UnicodeAttribute(hash_key=True)
+
+
+class UserModel(Table):
+    """A user, or the claim `phone#<E.164>` that makes a phone number unique (it holds `owner_id` and no number)."""
+
+    class Meta:
+        table_name = "users"
+        billing_mode = PROVISIONED
+        read_capacity_units = 20
+        write_capacity_units = 5
+
+    user_id = UnicodeAttribute(hash_key=True)
+    phone_number = UnicodeAttribute(null=True)
+    phone_verified = BooleanAttribute(null=True)
+    display_name = UnicodeAttribute(null=True)
+    created_at = UnicodeAttribute(null=True)
+    updated_at = UnicodeAttribute(null=True)
+    owner_id = UnicodeAttribute(null=True)
+    phone_number_index = PhoneNumberIndex()
+
+
+class UserSessionsIndex(GlobalSecondaryIndex["SessionModel"]):
+    """Lists a user's sessions."""
+
+    class Meta:
+        index_name = "user_sessions-index"
+        projection = AllProjection()
+        read_capacity_units = 10
+        write_capacity_units = 5
+
+    user_id = UnicodeAttribute(hash_key=True)
+
+
+class SessionModel(Table):
+    """One device's login. `previous_token_hash` and `rotated_at` serve the refresh grace of ADR-010."""
+
+    class Meta:
+        table_name = "sessions"
+        billing_mode = PROVISIONED
+        read_capacity_units = 10
+        write_capacity_units = 5
+
+    session_id = UnicodeAttribute(hash_key=True)
+    user_id = UnicodeAttribute()
+    device_id = UnicodeAttribute()
+    refresh_token_hash = UnicodeAttribute()
+    previous_token_hash = UnicodeAttribute(null=True)
+    rotated_at = UnicodeAttribute(null=True)
+    created_at = UnicodeAttribute()
+    expires_at = UnicodeAttribute()
+    ttl = NumberAttribute()
+    user_sessions_index = UserSessionsIndex()

@@ -1,0 +1,40 @@
+"""Bearer tokens at the REST edge. Who may verify them is passed in; deny by default."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from config.kernel.caller import Caller
+from config.kernel.errors import Unauthenticated
+
+Verify = Callable[[str], Caller]
+
+
+class BearerAuthentication(BaseAuthentication):
+    """`Authorization: Bearer <access token>`. No header means nobody; a bad one is refused by `verify`."""
+
+    def __init__(self, verify: Verify) -> None:
+        self._verify = verify
+
+    def authenticate(self, request: Request | HttpRequest) -> tuple[Caller, str] | None:
+        header = request.META.get("HTTP_AUTHORIZATION", "")
+        if not header:
+            return None
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Unauthenticated("Send `Authorization: Bearer <access token>`")
+        return self._verify(token.strip()), token
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="parley"'
+
+
+class CallerIsKnown(BasePermission):
+    """Only known callers, wherever a view does not say otherwise."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return isinstance(request.user, Caller)

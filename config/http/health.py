@@ -1,0 +1,76 @@
+"""`/healthz` (the process lives), `/readyz` (its engines answer), `/metrics`."""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from time import perf_counter
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views import View
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+log = logging.getLogger(__name__)
+
+Probe = Callable[[], None]
+DEADLINE = 1.5
+
+
+class EngineProbes:
+    """Asks every engine at once and waits for none longer than the deadline.
+
+    An engine that still owes an answer is reported as hanging and not asked again, so that probes never pile up.
+    """
+
+    def __init__(self, probes: Mapping[str, Probe], *, deadline: float = DEADLINE) -> None:
+        self._probes = dict(probes)
+        self._deadline = deadline
+        self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._probes)), thread_name_prefix="probe")
+        self._under_way: dict[str, Future[float]] = {}
+
+    def check(self) -> dict[str, dict[str, Any]]:
+        """One entry per engine: `{"ok", "latency_ms"}` or `{"ok": False, "error"}`."""
+        hanging = {name for name, future in self._under_way.items() if not future.done()}
+        for name in self._probes.keys() - hanging:
+            self._under_way[name] = self._pool.submit(_timed, self._probes[name])
+        asked = {name: self._under_way[name] for name in self._probes}
+        wait(asked.values(), timeout=self._deadline)
+        return {name: _result(future) for name, future in asked.items()}
+
+
+def _timed(probe: Probe) -> float:
+    started = perf_counter()
+    probe()
+    return perf_counter() - started
+
+
+def _result(future: "Future[float]") -> dict[str, Any]:
+    if not future.done():
+        return {"ok": False, "error": "no answer in time"}
+    if (error := future.exception()) is not None:
+        log.warning("an engine is not ready: %s", error)
+        return {"ok": False, "error": str(error)}
+    return {"ok": True, "latency_ms": round(future.result() * 1000, 2)}
+
+
+class LiveView(View):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return JsonResponse({"status": "live"})
+
+
+class ReadyView(View):
+    probes: EngineProbes | None = None
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        engines = self.probes.check() if self.probes else {}
+        ready = all(engine["ok"] for engine in engines.values())
+        body = {"status": "ready" if ready else "not ready", "engines": engines}
+        response = JsonResponse(body, status=200 if ready else 503)
+        if not ready:
+            response["Retry-After"] = "1"
+        return response
+
+
+class MetricsView(View):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,39 @@
+"""Strict request bodies: a field that is not known is refused, and a number is not a text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+MAX_PAGE = 200
+DEFAULT_PAGE = 50
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """Refuses what it does not know, so that a typo never passes for a default."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = sorted(set(map(str, data)) - set(self.fields))
+            if unknown:
+                raise serializers.ValidationError({name: ["Unknown field."] for name in unknown})
+        return super().to_internal_value(data)
+
+
+class TextField(serializers.CharField):
+    """A JSON string; nothing else is turned into one. Spaces are kept."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"trim_whitespace": False, **options})
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise serializers.ValidationError("Must be a string.")
+        return str(super().to_internal_value(data))
+
+
+class PageQuery(StrictSerializer):
+    """`?limit=&cursor=` of every list."""
+
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=DEFAULT_PAGE)
+    cursor = TextField(required=False, max_length=2048)

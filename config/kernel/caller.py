@@ -1,0 +1,17 @@
+"""Who is calling, once the edge has made sure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from config.kernel.ids import SessionId, UserId
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    user_id: UserId
+    session_id: SessionId
+    expires_at: datetime
+
+    @property
+    def is_authenticated(self) -> bool:
+        return True

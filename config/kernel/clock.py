@@ -1,0 +1,31 @@
+"""Time, passed in: nothing in Parley reads the wall clock by itself."""
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the present moment in UTC."""
+
+    def now(self) -> datetime: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def to_iso(moment: datetime) -> str:
+    """The contract's form: UTC with milliseconds, `2026-01-30T14:30:00.000Z`. Sorts as text like it sorts as time."""
+    moment = moment.astimezone(UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def from_iso(text: str) -> datetime:
+    """Inverse of `to_iso`; accepts any ISO 8601 time with an offset. Raises ValueError otherwise."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no UTC offset")
+    return moment.astimezone(UTC)

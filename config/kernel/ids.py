@@ -1,0 +1,61 @@
+"""Identifiers: a prefix that says what it names, and a ULID that sorts by birth.
+
+`user_01HQX…` is safe in URLs, logs and keys. The types keep a chat's id out of a user's place.
+"""
+
+import re
+from typing import NewType
+
+from ulid import ULID
+
+from config.kernel.clock import Clock
+
+UserId = NewType("UserId", str)
+ChatId = NewType("ChatId", str)
+MessageId = NewType("MessageId", str)
+SessionId = NewType("SessionId", str)
+EventId = NewType("EventId", str)
+ConnectionId = NewType("ConnectionId", str)
+
+_ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
+_FORMS = {prefix: re.compile(f"{prefix}_{_ULID}") for prefix in ("user", "chat", "msg", "sess", "evt")}
+
+
+class IdFactory:
+    """Makes new ids from the clock it is given."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def user(self) -> UserId:
+        return UserId(f"user_{self._ulid()}")
+
+    def chat(self) -> ChatId:
+        return ChatId(f"chat_{self._ulid()}")
+
+    def message(self) -> MessageId:
+        return MessageId(f"msg_{self._ulid()}")
+
+    def session(self) -> SessionId:
+        return SessionId(f"sess_{self._ulid()}")
+
+    def event(self) -> EventId:
+        return EventId(f"evt_{self._ulid()}")
+
+    def connection(self, gateway_id: str) -> ConnectionId:
+        return ConnectionId(f"{gateway_id}.conn_{self._ulid()}")
+
+    def _ulid(self) -> ULID:
+        return ULID.from_datetime(self._clock.now())
+
+
+def is_user_id(text: str) -> bool:
+    return _FORMS["user"].fullmatch(text) is not None
+
+
+def is_chat_id(text: str) -> bool:
+    return _FORMS["chat"].fullmatch(text) is not None
+
+
+def is_session_id(text: str) -> bool:
+    return _FORMS["sess"].fullmatch(text) is not None

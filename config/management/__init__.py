@@ -1,0 +1,1 @@
+"""The operators' side of the system: commands that run it or look after its stores. Each parses, calls, reports."""

@@ -1,0 +1,25 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.kernel.errors import ParleyError
+from config.stores.dynamodb import schema
+from config.wiring import TABLES, wiring
+
+
+class Command(BaseCommand):
+    """Thin: `config.stores.dynamodb.schema` does the work."""
+
+    help = "Compare the models with the live tables; print each difference and exit non-zero when there is one."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            differences = list(schema.drift(wiring().database, TABLES))
+        except ParleyError as error:
+            raise CommandError(error.detail) from error
+        for line in differences:
+            self.stdout.write(line)
+        if differences:
+            raise CommandError(f"{len(differences)} differences between the models and the live tables")
+        self.stdout.write(f"{len(TABLES)} tables agree with their models")

@@ -1,0 +1,20 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.kernel.errors import ParleyError
+from config.stores.dynamodb import schema
+from config.wiring import TABLES, wiring
+
+
+class Command(BaseCommand):
+    """Thin: `config.stores.dynamodb.schema` does the work."""
+
+    help = "Create the DynamoDB tables that are missing, wait until active, turn on expiry (TTL) and recovery (PITR)."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            schema.create_missing(wiring().database, TABLES, report=self.stdout.write)
+        except ParleyError as error:
+            raise CommandError(error.detail) from error

@@ -1,0 +1,27 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.kernel.errors import ParleyError
+from config.wiring import wiring
+
+
+class Command(BaseCommand):
+    """Thin: `EventLogAdmin` does the work."""
+
+    help = "Create the Kafka topics that are missing, with seven days of retention."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--partitions", type=int, default=12, help="partitions of each topic (default 12)")
+        parser.add_argument("--replication", type=int, default=3, help="replicas of each partition (default 3)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            created = wiring().event_log.create_topics(
+                partitions=options["partitions"], replication=options["replication"]
+            )
+        except ParleyError as error:
+            raise CommandError(error.detail) from error
+        self.stdout.write(f"created {', '.join(created)}" if created else "every topic exists")

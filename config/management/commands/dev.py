@@ -1,0 +1,41 @@
+"""`manage.py dev`: everything on this machine, in one terminal."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management import get_commands
+from django.core.management.base import BaseCommand
+
+from config.embedded.console import Console
+from config.embedded.errors import CannotRun
+from config.embedded.supervisor import RunPlan, Supervisor
+
+
+class Command(BaseCommand):
+    help = "Run Parley with its embedded engines. Ctrl-C stops everything; the data directory keeps the data."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--port",
+            type=int,
+            default=os.environ.get("PORT", "8000"),
+            help="where to listen on 127.0.0.1 (default: PORT, else 8000)",
+        )
+        parser.add_argument(
+            "--data-dir",
+            type=Path,
+            default=os.environ.get("DATA_DIR", ".parley"),
+            help="where the data is kept (default: DATA_DIR, else .parley)",
+        )
+
+    def handle(self, *args: Any, port: int, data_dir: Path, **options: Any) -> None:
+        plan = RunPlan(port=port, data_dir=data_dir, with_fanout="fanout" in get_commands())
+        try:
+            Supervisor(plan, Console(sys.stdout)).run()
+        except CannotRun as error:
+            self.stderr.write(str(error))
+            sys.exit(1)

@@ -1,0 +1,92 @@
+"""What every way of running Parley shares. Names and defaults of the environment: contract §7."""
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from config.settings import environment as env
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / ".parley")))
+EMBEDDED = False
+DEBUG = False
+
+# Engines
+AWS_REGION = env.text("AWS_REGION", "us-east-1")
+DYNAMODB_ENDPOINT_URL = env.text("DYNAMODB_ENDPOINT_URL") or None
+TABLE_PREFIX = env.text("TABLE_PREFIX")
+STORE_THREADS = env.whole("STORE_THREADS", 32)
+KAFKA_BOOTSTRAP_SERVERS = env.text("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
+KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
+REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+
+# Edges
+ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS")
+ALLOWED_ORIGINS = env.listed("ALLOWED_ORIGINS")
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+APPEND_SLASH = False
+MAX_BODY_BYTES = 256 * 1024
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "config.apps.ParleyConfig",
+    "accounts.apps.AccountsConfig",
+    "chats.apps.ChatsConfig",
+    "messaging.apps.MessagingConfig",
+    "delivery.apps.DeliveryConfig",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "static"
+
+# Django's own database: staff accounts and admin sessions only, never chat state.
+DATABASES = {"default": dj_database_url.parse(env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'staff.sqlite3'}"))}
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_RENDERER_CLASSES": ["config.http.json.JsonRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["config.http.json.JsonParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": ["config.http.authentication.CallerIsKnown"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "config.http.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Parley",
+    "DESCRIPTION": "A messaging backend: dense sequences, safe retries, acknowledged means durable.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+LOG_FORMAT = env.text("LOG_FORMAT", "text")
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "json": {"()": "config.logs.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "botocore": {"level": "WARNING"},
+        "daphne": {"level": "WARNING"},
+    },
+}

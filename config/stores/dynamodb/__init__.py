@@ -1,0 +1,12 @@
+"""DynamoDB: the only source of truth.
+
+An app declares its access patterns beside its store (`patterns`) and runs them through a `Database`, which knows
+retries, limits and consistency. The connection below counts every request, names every failure and, in a read-only
+process, refuses to write before anything leaves.
+"""
+
+from config.stores.dynamodb.connection import DynamoDBOptions
+from config.stores.dynamodb.database import Database, Key, Page, Write
+from config.stores.dynamodb.patterns import AccessPattern, Consistency, Operation
+
+__all__ = ["AccessPattern", "Consistency", "Database", "DynamoDBOptions", "Key", "Operation", "Page", "Write"]

@@ -1,0 +1,335 @@
+"""Runs declared access patterns, and nothing else.
+
+Keeps DynamoDB's limits (100 keys a read, 25 a batch write, 100 items a transaction), fetches what the engine left
+unprocessed, and retries what is worth retrying: bounded, with jitter.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, cast
+
+from pynamodb.connection.base import MetaTable
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+from pynamodb.models import Model
+
+from config.kernel.retry import RetryPolicy
+from config.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
+from config.stores.dynamodb.patterns import AccessPattern, M, Operation
+from config.stores.errors import Throttled, TransactionCancelled, TransactionConflict
+from config.stores.metrics import DYNAMODB_ITEMS
+
+BATCH_GET_KEYS = 100
+BATCH_WRITE_ITEMS = 25
+TRANSACTION_ITEMS = 100
+
+Key = tuple[str] | tuple[str, str | int]
+RawItem = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[M]):
+    """Part of a query's answer; `more` says that the query was cut by its limit or by DynamoDB's page size."""
+
+    items: list[M]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One item's part of a transaction, made by the `Database` methods named after it."""
+
+    pattern: AccessPattern[Any]
+    request: dict[str, Any]
+
+
+class BatchResult:
+    """What a batch read found, by pattern and key."""
+
+    def __init__(self, found: Mapping[AccessPattern[Any], dict[Key, Model]]) -> None:
+        self._found = found
+
+    def of(self, pattern: AccessPattern[M]) -> dict[Key, M]:
+        return cast(dict[Key, M], self._found.get(pattern, {}))
+
+
+class Database:
+    """A process's view of the eight tables. Thread-safe."""
+
+    def __init__(
+        self,
+        options: DynamoDBOptions,
+        *,
+        read_only: bool = False,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.connection = ParleyConnection(options, read_only=read_only)
+        self._prefix = options.table_prefix
+        self._retry = retry or RetryPolicy()
+        self._sleep = sleep
+
+    def table_name(self, model: type[Model]) -> str:
+        """The deployed name of a model's table; the first use tells the connection its keys."""
+        name = self._prefix + model.Meta.table_name
+        if name not in self.connection._tables:
+            self.connection._tables[name] = MetaTable(table_description(model, name))
+        return name
+
+    # Reads
+
+    def get(self, pattern: AccessPattern[M], *key: str | int) -> M | None:
+        _require(pattern, Operation.GET)
+        hash_key, range_key = _serialized(pattern, key)
+        data = self.connection.get_item(
+            self.table_name(pattern.model), hash_key, range_key, consistent_read=pattern.strong
+        )
+        _count(pattern, 1)
+        return pattern.model.from_raw_data(data["Item"]) if data.get("Item") else None
+
+    def query(
+        self,
+        pattern: AccessPattern[M],
+        hash_key: str,
+        *,
+        where: Condition | None = None,
+        limit: int | None = None,
+        forward: bool = True,
+        after: Mapping[str, str | int] | None = None,
+    ) -> Page[M]:
+        """One request: up to `limit` items, going on behind the key attributes `after`."""
+        _require(pattern, Operation.QUERY)
+        data = self.connection.query(
+            self.table_name(pattern.model),
+            hash_key,
+            range_key_condition=where,
+            consistent_read=pattern.strong,
+            exclusive_start_key=None if after is None else {name: _raw_key(value) for name, value in after.items()},
+            index_name=pattern.index_name,
+            limit=limit,
+            scan_index_forward=forward,
+        )
+        items = [pattern.model.from_raw_data(raw) for raw in data["Items"]]
+        _count(pattern, len(items))
+        return Page(items=items, more="LastEvaluatedKey" in data)
+
+    def query_all(self, pattern: AccessPattern[M], hash_key: str) -> list[M]:
+        """Every item of a collection that is bounded by design, page after page."""
+        items: list[M] = []
+        page = self.query(pattern, hash_key)
+        items += page.items
+        while page.more:
+            page = self.query(pattern, hash_key, after=position_of(pattern, items[-1]))
+            items += page.items
+        return items
+
+    def batch_get(self, wanted: Mapping[AccessPattern[Any], Iterable[Key]]) -> BatchResult:
+        """Read keys of one or several tables, 100 a request. Keys not found are absent from the result."""
+        found: dict[AccessPattern[Any], dict[Key, Model]] = {pattern: {} for pattern in wanted}
+        pairs = [(pattern, key) for pattern, keys in wanted.items() for key in dict.fromkeys(keys)]
+        by_table = {self.table_name(pattern.model): pattern for pattern in wanted}
+        for chunk in _chunks(pairs, BATCH_GET_KEYS):
+            for table, raw in self._batch_get_chunk(chunk):
+                pattern = by_table[table]
+                item = pattern.model.from_raw_data(raw)
+                found[pattern][_key_of(item)] = item
+        for pattern, keys in wanted.items():
+            _count(pattern, len(list(keys)))
+        return BatchResult(found)
+
+    def _batch_get_chunk(self, pairs: Sequence[tuple[AccessPattern[Any], Key]]) -> list[tuple[str, RawItem]]:
+        pending: dict[str, Any] = {}
+        for pattern, key in pairs:
+            _require(pattern, Operation.BATCH_GET)
+            table = self.table_name(pattern.model)
+            request = pending.setdefault(table, {"Keys": [], "ConsistentRead": pattern.strong})
+            hash_key, range_key = _serialized(pattern, key)
+            request["Keys"].append(self.connection.get_identifier_map(table, hash_key, range_key)["Key"])
+        found: list[tuple[str, RawItem]] = []
+        for _ in self._retry.tries(self._sleep):
+            data = self.connection.dispatch("BatchGetItem", {"RequestItems": pending})
+            found += [(table, raw) for table, items in data["Responses"].items() for raw in items]
+            pending = data.get("UnprocessedKeys") or {}
+            if not pending:
+                return found
+        raise Throttled("DynamoDB left keys unread through every retry")
+
+    # Writes
+
+    def put(self, pattern: AccessPattern[M], item: M, condition: Condition | None = None) -> None:
+        """Raises `ConditionFailed`."""
+        _require(pattern, Operation.PUT)
+        self.connection.dispatch("PutItem", self._put_request(pattern, item, condition))
+        _count(pattern, 1)
+
+    def update(
+        self, pattern: AccessPattern[M], key: Key, actions: Sequence[Action], condition: Condition | None = None
+    ) -> M:
+        """Return the item as it now is. Raises `ConditionFailed`."""
+        _require(pattern, Operation.UPDATE)
+        request = self._keyed_request(pattern, key, actions=actions, condition=condition)
+        data = self.connection.dispatch("UpdateItem", {**request, "ReturnValues": "ALL_NEW"})
+        _count(pattern, 1)
+        return pattern.model.from_raw_data(data["Attributes"])
+
+    def delete(self, pattern: AccessPattern[M], key: Key, condition: Condition | None = None) -> None:
+        """Raises `ConditionFailed`; without a condition, deleting what is not there succeeds."""
+        _require(pattern, Operation.DELETE)
+        self.connection.dispatch("DeleteItem", self._keyed_request(pattern, key, condition=condition))
+        _count(pattern, 1)
+
+    def batch_put(self, pattern: AccessPattern[M], items: Sequence[M]) -> None:
+        """Write many items, 25 a request, not atomically. Raises `Throttled` when some could not be written."""
+        _require(pattern, Operation.BATCH_PUT)
+        self._batch_write(pattern, [{"PutRequest": {"Item": item.serialize()}} for item in items])
+
+    def batch_delete(self, pattern: AccessPattern[M], keys: Sequence[Key]) -> None:
+        """Delete many items, 25 a request, not atomically. Raises `Throttled` when some could not be deleted."""
+        _require(pattern, Operation.BATCH_DELETE)
+        table = self.table_name(pattern.model)
+        keys_raw = [self.connection.get_identifier_map(table, *_serialized(pattern, key))["Key"] for key in keys]
+        self._batch_write(pattern, [{"DeleteRequest": {"Key": raw}} for raw in keys_raw])
+
+    def _batch_write(self, pattern: AccessPattern[Any], requests: Sequence[dict[str, Any]]) -> None:
+        table = self.table_name(pattern.model)
+        for chunk in _chunks(requests, BATCH_WRITE_ITEMS):
+            pending: dict[str, Any] = {table: chunk}
+            for _ in self._retry.tries(self._sleep):
+                pending = self.connection.dispatch("BatchWriteItem", {"RequestItems": pending}).get(
+                    "UnprocessedItems", {}
+                )
+                if not pending:
+                    break
+            else:
+                raise Throttled("DynamoDB left items unwritten through every retry")
+            _count(pattern, len(chunk))
+
+    # Transactions
+
+    def putting(self, pattern: AccessPattern[M], item: M, condition: Condition | None = None) -> Write:
+        _require(pattern, Operation.TRANSACT_PUT)
+        return Write(pattern, {"Put": self._put_request(pattern, item, condition)})
+
+    def updating(
+        self, pattern: AccessPattern[M], key: Key, actions: Sequence[Action], condition: Condition | None = None
+    ) -> Write:
+        _require(pattern, Operation.TRANSACT_UPDATE)
+        return Write(pattern, {"Update": self._keyed_request(pattern, key, actions=actions, condition=condition)})
+
+    def deleting(self, pattern: AccessPattern[M], key: Key, condition: Condition | None = None) -> Write:
+        _require(pattern, Operation.TRANSACT_DELETE)
+        return Write(pattern, {"Delete": self._keyed_request(pattern, key, condition=condition)})
+
+    def checking(self, pattern: AccessPattern[M], key: Key, condition: Condition) -> Write:
+        _require(pattern, Operation.TRANSACT_CHECK)
+        return Write(pattern, {"ConditionCheck": self._keyed_request(pattern, key, condition=condition)})
+
+    def transact(self, writes: Sequence[Write], *, retry: RetryPolicy | None = None) -> None:
+        """All or nothing. Raises `TransactionCancelled` when a condition failed.
+
+        A cancellation for conflicts or throttling alone is tried again; `retry` of one attempt leaves that to the
+        caller, who then sees every cancellation with its reasons.
+        """
+        policy = retry or self._retry
+        for attempt in policy.tries(self._sleep):
+            try:
+                self.connection.dispatch("TransactWriteItems", {"TransactItems": [write.request for write in writes]})
+            except (TransactionCancelled, TransactionConflict) as error:
+                transient = isinstance(error, TransactionConflict) or error.is_transient
+                if not transient or policy.attempts == 1:
+                    raise
+                if attempt == policy.attempts - 1:
+                    raise TransactionConflict("Another write kept holding an item") from error
+            else:
+                break
+        for write in writes:
+            _count(write.pattern, 1)
+
+    def _put_request(self, pattern: AccessPattern[Any], item: Model, condition: Condition | None) -> dict[str, Any]:
+        request: dict[str, Any] = {"TableName": self.table_name(pattern.model), "Item": item.serialize()}
+        if condition is not None:
+            names: dict[str, str] = {}
+            values: dict[str, Any] = {}
+            request["ConditionExpression"] = condition.serialize(names, values)
+            request["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
+            if values:
+                request["ExpressionAttributeValues"] = values
+        return request
+
+    def _keyed_request(
+        self,
+        pattern: AccessPattern[Any],
+        key: Key,
+        *,
+        actions: Sequence[Action] | None = None,
+        condition: Condition | None = None,
+    ) -> dict[str, Any]:
+        hash_key, range_key = _serialized(pattern, key)
+        return self.connection.get_operation_kwargs(
+            self.table_name(pattern.model), hash_key, range_key, actions=actions, condition=condition
+        )
+
+
+def table_description(model: type[Model], name: str) -> dict[str, Any]:
+    """A model's keys and indexes in the words of DescribeTable."""
+    schema = model._get_schema()
+    return {
+        "TableName": name,
+        "KeySchema": _hash_first(schema["key_schema"]),
+        "AttributeDefinitions": schema["attribute_definitions"],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": index["index_name"],
+                "KeySchema": _hash_first(index["key_schema"]),
+                "Projection": index["projection"],
+            }
+            for index in schema["global_secondary_indexes"]
+        ],
+    }
+
+
+def _hash_first(key_schema: Iterable[Any]) -> list[Any]:
+    return sorted(key_schema, key=lambda key: key["KeyType"])
+
+
+def position_of(pattern: AccessPattern[M], item: M) -> dict[str, str | int]:
+    """The key attributes behind which a query by this pattern goes on."""
+    names = {item._hash_keyname, item._range_keyname}
+    if pattern.index is not None:
+        names |= {attribute.attr_name for attribute in pattern.index.Meta.attributes.values() if _is_key(attribute)}
+    return {name: getattr(item, name) for name in sorted(filter(None, names))}
+
+
+def _is_key(attribute: Any) -> bool:
+    return bool(attribute.is_hash_key or attribute.is_range_key)
+
+
+def _key_of(item: Model) -> Key:
+    names = (item._hash_keyname, item._range_keyname)
+    return cast(Key, tuple(getattr(item, name) for name in names if name is not None))
+
+
+def _serialized(pattern: AccessPattern[Any], key: Sequence[str | int]) -> tuple[Any, Any]:
+    hash_key, range_key = pattern.model._serialize_keys(*key)
+    return hash_key, range_key
+
+
+def _raw_key(value: str | int) -> dict[str, str]:
+    return {"N": str(value)} if isinstance(value, int) else {"S": value}
+
+
+def _require(pattern: AccessPattern[Any], operation: Operation) -> None:
+    if pattern.operation is not operation:
+        raise ValueError(f"{pattern.name!r} is declared as {pattern.operation}, not {operation}")
+
+
+def _count(pattern: AccessPattern[Any], items: int) -> None:
+    DYNAMODB_ITEMS.labels(pattern.table, pattern.name).inc(items)
+
+
+def _chunks(items: Sequence[Any], size: int) -> Iterable[list[Any]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

@@ -1,0 +1,206 @@
+"""The eight tables as they should be, as they are, and the difference.
+
+`create_tables` and `check_schema` are thin commands over this module.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from config.stores.dynamodb.database import Database, table_description
+from config.stores.dynamodb.table import PROVISIONED, Table
+from config.stores.errors import OperationUnknown, StoreUnavailable, TableMissing
+
+TTL_ATTRIBUTE = "ttl"
+ACTIVE_WITHIN = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSchema:
+    keys: tuple[tuple[str, str], ...]
+    projection: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """What makes two tables the same: keys, indexes, capacity mode, expiry and recovery.
+
+    `point_in_time_recovery` is None where the engine has no such feature; that alone is no difference.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    attributes: tuple[tuple[str, str], ...]
+    indexes: dict[str, IndexSchema]
+    billing_mode: str
+    ttl_attribute: str | None
+    point_in_time_recovery: bool | None
+
+    def differences(self, live: "TableSchema") -> Iterator[str]:
+        """One readable line for each way in which the live table is not this one."""
+        for field in ("keys", "attributes", "billing_mode", "ttl_attribute"):
+            wanted, found = getattr(self, field), getattr(live, field)
+            if wanted != found:
+                yield f"{field.replace('_', ' ')}: expected {_text(wanted)}, found {_text(found)}"
+        if live.point_in_time_recovery not in (None, self.point_in_time_recovery):
+            yield f"point-in-time recovery: expected {_text(self.point_in_time_recovery)}, found the opposite"
+        for name in sorted(self.indexes.keys() - live.indexes.keys()):
+            yield f"index {name}: missing"
+        for name in sorted(live.indexes.keys() - self.indexes.keys()):
+            yield f"index {name}: not in the model"
+        for name in sorted(self.indexes.keys() & live.indexes.keys()):
+            for field in ("keys", "projection"):
+                wanted, found = getattr(self.indexes[name], field), getattr(live.indexes[name], field)
+                if wanted != found:
+                    yield f"index {name} {field}: expected {_text(wanted)}, found {_text(found)}"
+
+
+def expected(table: type[Table]) -> TableSchema:
+    """The schema that a model declares."""
+    ttl = TTL_ATTRIBUTE if TTL_ATTRIBUTE in table.get_attributes() else None
+    return _schema(
+        table_description(table, table.Meta.table_name),
+        billing_mode=str(table.Meta.billing_mode),
+        ttl_attribute=ttl,
+        point_in_time_recovery=table.point_in_time_recovery,
+    )
+
+
+def live(database: Database, table: type[Table]) -> TableSchema | None:
+    """The schema of the table that exists, or None."""
+    name = database.table_name(table)
+    call = database.connection.dispatch
+    try:
+        description = call("DescribeTable", {"TableName": name})["Table"]
+    except TableMissing:
+        return None
+    ttl = call("DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
+    return _schema(
+        description,
+        billing_mode=description.get("BillingModeSummary", {}).get("BillingMode", PROVISIONED),
+        ttl_attribute=ttl.get("AttributeName") if ttl.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"} else None,
+        point_in_time_recovery=_recovery(database, name),
+    )
+
+
+def drift(database: Database, tables: Sequence[type[Table]]) -> Iterator[str]:
+    """Compare models with live tables; yields nothing when they agree."""
+    for table in tables:
+        found = live(database, table)
+        if found is None:
+            yield f"{database.table_name(table)}: the table is missing"
+            continue
+        for line in expected(table).differences(found):
+            yield f"{database.table_name(table)}: {line}"
+
+
+def create_missing(
+    database: Database,
+    tables: Sequence[type[Table]],
+    *,
+    report: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Create the tables that are not there, wait until they are active, then turn on expiry and recovery.
+
+    Safe to repeat. An existing table's keys are never changed: `check_schema` reports those.
+    """
+    created = [table for table in tables if _create(database, table, report)]
+    for table in created:
+        _wait_until_active(database, database.table_name(table), sleep)
+    for table in tables:
+        found = live(database, table)
+        if found is not None:
+            _turn_on_features(database, table, found, report)
+
+
+def _create(database: Database, table: type[Table], report: Callable[[str], None]) -> bool:
+    name = database.table_name(table)
+    try:
+        database.connection.dispatch("DescribeTable", {"TableName": name})
+    except TableMissing:
+        database.connection.dispatch("CreateTable", _create_request(table, name))
+        report(f"{name}: created")
+        return True
+    report(f"{name}: exists")
+    return False
+
+
+def _create_request(table: type[Table], name: str) -> dict[str, Any]:
+    request = table_description(table, name)
+    request["BillingMode"] = str(table.Meta.billing_mode)
+    if table.Meta.billing_mode == PROVISIONED:
+        request["ProvisionedThroughput"] = _throughput(table.Meta)
+        for description, index in zip(request["GlobalSecondaryIndexes"], table._indexes.values(), strict=True):
+            description["ProvisionedThroughput"] = _throughput(index.Meta)
+    if not request["GlobalSecondaryIndexes"]:
+        del request["GlobalSecondaryIndexes"]
+    return request
+
+
+def _throughput(meta: Any) -> dict[str, int]:
+    return {"ReadCapacityUnits": meta.read_capacity_units, "WriteCapacityUnits": meta.write_capacity_units}
+
+
+def _wait_until_active(database: Database, name: str, sleep: Callable[[float], None]) -> None:
+    deadline = time.monotonic() + ACTIVE_WITHIN
+    while time.monotonic() < deadline:
+        description = database.connection.dispatch("DescribeTable", {"TableName": name})["Table"]
+        indexes = description.get("GlobalSecondaryIndexes", [])
+        if all(state == "ACTIVE" for state in [description["TableStatus"], *(i["IndexStatus"] for i in indexes)]):
+            return
+        sleep(0.2)
+    raise StoreUnavailable(f"table {name} did not become active within {ACTIVE_WITHIN:.0f} s")
+
+
+def _turn_on_features(
+    database: Database, table: type[Table], found: TableSchema, report: Callable[[str], None]
+) -> None:
+    name, wanted = database.table_name(table), expected(table)
+    if wanted.ttl_attribute and found.ttl_attribute != wanted.ttl_attribute:
+        specification = {"AttributeName": wanted.ttl_attribute, "Enabled": True}
+        database.connection.dispatch("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+        report(f"{name}: expiry turned on")
+    if wanted.point_in_time_recovery and found.point_in_time_recovery is False:
+        recovery = {"PointInTimeRecoveryEnabled": True}
+        database.connection.dispatch(
+            "UpdateContinuousBackups", {"TableName": name, "PointInTimeRecoverySpecification": recovery}
+        )
+        report(f"{name}: point-in-time recovery turned on")
+
+
+def _recovery(database: Database, name: str) -> bool | None:
+    try:
+        answer = database.connection.dispatch("DescribeContinuousBackups", {"TableName": name})
+    except OperationUnknown:
+        return None
+    recovery = answer["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+    return bool(recovery.get("PointInTimeRecoveryStatus") == "ENABLED")
+
+
+def _schema(
+    description: dict[str, Any], *, billing_mode: str, ttl_attribute: str | None, point_in_time_recovery: bool | None
+) -> TableSchema:
+    return TableSchema(
+        keys=_keys(description),
+        attributes=tuple(
+            sorted((item["AttributeName"], item["AttributeType"]) for item in description["AttributeDefinitions"])
+        ),
+        indexes={
+            index["IndexName"]: IndexSchema(keys=_keys(index), projection=index["Projection"]["ProjectionType"])
+            for index in description.get("GlobalSecondaryIndexes") or []
+        },
+        billing_mode=billing_mode,
+        ttl_attribute=ttl_attribute,
+        point_in_time_recovery=point_in_time_recovery,
+    )
+
+
+def _keys(description: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((item["KeyType"], item["AttributeName"]) for item in description["KeySchema"]))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(f"{second} {first}" for first, second in value)
+    return str(value)

@@ -1,0 +1,24 @@
+"""What the stores count, for `/metrics` and for tests that check how many requests an operation costs."""
+
+from prometheus_client import Counter, Histogram
+
+DYNAMODB_REQUESTS = Counter(
+    "parley_dynamodb_requests_total", "DynamoDB requests by operation and outcome.", ["operation", "outcome"]
+)
+DYNAMODB_SECONDS = Histogram(
+    "parley_dynamodb_request_seconds",
+    "Time from sending a DynamoDB request to its answer, retries included.",
+    ["operation"],
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
+)
+DYNAMODB_ITEMS = Counter(
+    "parley_dynamodb_items_total", "Items read or written, by access pattern.", ["table", "pattern"]
+)
+KAFKA_EVENTS = Counter(
+    "parley_kafka_events_total", "Events handed to Kafka, by topic and outcome.", ["topic", "outcome"]
+)
+KAFKA_SECONDS = Histogram(
+    "parley_kafka_publish_seconds",
+    "Time from handing a batch to Kafka to its last delivery report.",
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
+)
