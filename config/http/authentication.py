@@ -1,15 +1,18 @@
 """Bearer tokens at the REST edge. Who may verify them is passed in; deny by default."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from config.kernel.caller import Caller
 from config.kernel.errors import Unauthenticated
+
+if TYPE_CHECKING:  # rest_framework.views imports this module through the settings
+    from rest_framework.views import APIView
 
 Verify = Callable[[str], Caller]
 
@@ -36,5 +39,5 @@ class BearerAuthentication(BaseAuthentication):
 class CallerIsKnown(BasePermission):
     """Only known callers, wherever a view does not say otherwise."""
 
-    def has_permission(self, request: Request, view: APIView) -> bool:
+    def has_permission(self, request: Request, view: "APIView") -> bool:
         return isinstance(request.user, Caller)

@@ -65,8 +65,10 @@ class Event:
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             raise MalformedEvent(f"{type(error).__name__} while reading the envelope") from error
+        if not all(isinstance(text, str) for text in (event.event_type, event.event_id, event.partition_key)):
+            raise MalformedEvent("a text of the envelope is not a text")
         if event.event_type not in TOPIC_OF:
             raise MalformedEvent("unknown event type")
-        if not isinstance(event.payload, dict) or not isinstance(event.partition_key, str):
-            raise MalformedEvent("payload or partition key of the wrong type")
+        if not isinstance(event.payload, dict):
+            raise MalformedEvent("the payload is not an object")
         return event

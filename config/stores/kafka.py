@@ -24,6 +24,9 @@ from config.stores.metrics import KAFKA_EVENTS, KAFKA_SECONDS
 log = logging.getLogger(__name__)
 
 SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000
+NEVER = 0
+MAX_QUEUED_EVENTS = 20_000
+MAX_QUEUED_KIB = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class KafkaOptions:
     bootstrap_servers: str
     publish_timeout: float = 5.0
     fetch_wait_ms: int = 500
+    session_timeout_ms: int = 10_000
     extra: dict[str, Any] = field(default_factory=dict)
 
     def common(self) -> dict[str, Any]:
@@ -53,8 +57,16 @@ class Outgoing:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+Refused = Callable[[Outgoing], None]
+
+
 class EventProducer:
-    """Puts events into the log. Thread-safe; events of one key keep the order in which they were handed over."""
+    """Puts events into the log. Thread-safe; events of one key keep the order in which they were handed over.
+
+    An event that was handed over is tried until Kafka takes it, however long that is away: a deadline ends the
+    caller's wait, not the attempt. So what waits is delivered once and in order when Kafka comes back. The queue is
+    bounded: when it is full, events are refused.
+    """
 
     def __init__(self, options: KafkaOptions) -> None:
         self.timeout = options.publish_timeout
@@ -64,82 +76,136 @@ class EventProducer:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0,
-                "delivery.timeout.ms": int(options.publish_timeout * 1000),
-                "queue.buffering.max.messages": 20_000,
+                "delivery.timeout.ms": NEVER,
+                "socket.timeout.ms": 10_000,
+                "queue.buffering.max.messages": MAX_QUEUED_EVENTS,
+                "queue.buffering.max.kbytes": MAX_QUEUED_KIB,
             }
         )
+        self._lock = threading.Lock()
+        self._pending: dict[_Reports, float] = {}
         self._closing = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="kafka-delivery-reports", daemon=True)
         self._poller.start()
 
     def publish(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
         """Return when Kafka holds the whole batch. Raises `EventLogUnavailable` when it does not in time."""
-        started = time.perf_counter()
-        try:
-            self.produce(batch).result(self.timeout if timeout is None else timeout)
-        except FutureTimeout as error:
-            raise EventLogUnavailable("Kafka did not take the events in time") from error
-        finally:
-            KAFKA_SECONDS.observe(time.perf_counter() - started)
+        self.produce(batch, timeout=timeout).result()
 
-    def produce(self, batch: Sequence[Outgoing]) -> "Future[None]":
-        """Hand the batch over; the future ends with the last delivery report, or with `EventLogUnavailable`."""
-        reports = _Reports(len(batch))
+    def produce(
+        self, batch: Sequence[Outgoing], *, timeout: float | None = None, on_refused: Refused | None = None
+    ) -> "Future[None]":
+        """Hand the batch over without waiting.
+
+        The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` after the deadline or as soon
+        as an event is refused for good. `on_refused` gets each refused event, on any thread: nobody tries it again.
+        """
+        reports = _Reports(len(batch), on_done=self._forget)
+        if not batch:
+            return reports.done
+        with self._lock:
+            self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
         for outgoing in batch:
-            event = outgoing.event
+            event, report = outgoing.event, reports.reporter(outgoing, on_refused)
             try:
                 self._producer.produce(
                     event.topic,
                     value=event.encode(),
                     key=event.partition_key,
                     headers=list(outgoing.headers),
-                    on_delivery=reports.receive,
+                    on_delivery=report,
                 )
-            except (BufferError, KafkaException) as error:
-                reports.refuse(event.topic, error)
+            except BufferError:
+                reports.refuse(outgoing, "the queue is full", on_refused)
+            except KafkaException as error:
+                reports.refuse(outgoing, error.args[0].name(), on_refused)
         return reports.done
+
+    @property
+    def queued(self) -> int:
+        """How many events Kafka has not taken yet."""
+        return len(self._producer)
 
     def close(self, timeout: float = 5.0) -> int:
         """Wait for what is under way; return how many events were left undelivered."""
         left = self._producer.flush(timeout)
         self._closing.set()
         self._poller.join(timeout=1.0)
+        with self._lock:
+            unanswered = list(self._pending)
+        for reports in unanswered:
+            reports.give_up("before this process ended")
         return int(left)
 
     def _poll(self) -> None:
+        """Serve delivery reports and deadlines; a report that makes its receiver fail must not end the others'."""
         while not self._closing.is_set():
-            self._producer.poll(0.1)
+            try:
+                self._producer.poll(0.05)
+                self._expire()
+            except Exception:
+                log.exception("serving Kafka's delivery reports failed")
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            late = [reports for reports, deadline in self._pending.items() if deadline <= now]
+        for reports in late:
+            reports.give_up("in time")
+
+    def _forget(self, reports: "_Reports") -> None:
+        with self._lock:
+            self._pending.pop(reports, None)
 
 
 class _Reports:
-    """Collects the delivery reports of one batch into one future."""
+    """Collects the delivery reports of one batch into one future, which ends once, whatever comes later."""
 
-    def __init__(self, expected: int) -> None:
+    def __init__(self, expected: int, *, on_done: "Callable[[_Reports], None]") -> None:
         self._lock = threading.Lock()
         self._waiting = expected
-        self._failure: str | None = None
+        self._over = False
+        self._on_done = on_done
+        self._started = time.perf_counter()
         self.done: Future[None] = Future()
+        self.done.set_running_or_notify_cancel()
         if expected == 0:
             self.done.set_result(None)
 
-    def receive(self, error: KafkaError | None, message: Message) -> None:
-        KAFKA_EVENTS.labels(message.topic(), "failed" if error else "delivered").inc()
-        self._count(error.name() if error else None)
-
-    def refuse(self, topic: str, error: Exception) -> None:
-        KAFKA_EVENTS.labels(topic, "refused").inc()
-        self._count(type(error).__name__)
-
-    def _count(self, failure: str | None) -> None:
-        with self._lock:
-            self._waiting -= 1
-            self._failure = self._failure or failure
-            if self._waiting:
+    def reporter(self, outgoing: Outgoing, on_refused: Refused | None) -> Callable[[KafkaError | None, Message], None]:
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self.refuse(outgoing, error.name(), on_refused)
                 return
-        if self._failure:
-            self.done.set_exception(EventLogUnavailable(f"Kafka did not take the events ({self._failure})"))
-        else:
+            KAFKA_EVENTS.labels(outgoing.event.topic, "delivered").inc()
+            with self._lock:
+                self._waiting -= 1
+                complete = self._waiting == 0
+            if complete:
+                self._end(None)
+
+        return report
+
+    def refuse(self, outgoing: Outgoing, reason: str, on_refused: Refused | None) -> None:
+        KAFKA_EVENTS.labels(outgoing.event.topic, "refused").inc()
+        if on_refused is not None:
+            on_refused(outgoing)
+        self.give_up(f"({reason})")
+
+    def give_up(self, why: str) -> None:
+        self._end(EventLogUnavailable(f"Kafka did not take the events {why}"))
+
+    def _end(self, failure: Exception | None) -> None:
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+        self._on_done(self)
+        KAFKA_SECONDS.observe(time.perf_counter() - self._started)
+        if failure is None:
             self.done.set_result(None)
+        else:
+            self.done.set_exception(failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +238,7 @@ class EventConsumer:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
+                "session.timeout.ms": options.session_timeout_ms,
                 "fetch.wait.max.ms": options.fetch_wait_ms,
                 "topic.metadata.refresh.interval.ms": 10_000,
                 "allow.auto.create.topics": True,
@@ -198,6 +265,14 @@ class EventConsumer:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             raise EventLogUnavailable("Kafka did not take the commit") from error
+
+    def lag(self) -> int:
+        """Events between what was read and the end of the log, as far as the last answers of the brokers tell."""
+        total = 0
+        for place in self._consumer.position(self._consumer.assignment()):
+            _, end = self._consumer.get_watermark_offsets(place, cached=True)
+            total += max(0, end - place.offset) if place.offset >= 0 else 0
+        return total
 
     def close(self) -> None:
         self._consumer.close()

@@ -1,0 +1,137 @@
+"""The eight tables: made once, compared for ever."""
+
+from collections.abc import Callable
+
+import pytest
+
+import accounts.stores
+from accounts.models import SessionModel, UserModel
+from config.stores.dynamodb import Database, DynamoDBOptions, schema
+from config.stores.dynamodb.table import Table
+from config.wiring import TABLES
+
+
+def silent(line: str) -> None:
+    """Takes a report and says nothing."""
+
+
+@pytest.fixture
+def bare(options: DynamoDBOptions) -> Database:
+    """An engine without tables of this prefix."""
+    return Database(options)
+
+
+def recreate(database: Database, table: type[Table], change: Callable[[dict[str, object]], None]) -> None:
+    """Replace a table by one that differs from its model."""
+    name = database.table_name(table)
+    database.connection.dispatch("DeleteTable", {"TableName": name})
+    request = schema._create_request(table, name)
+    change(request)
+    database.connection.dispatch("CreateTable", request)
+
+
+class TestCreateMissing:
+    def test_the_eight_tables_of_the_data_model(self, bare: Database) -> None:
+        schema.create_missing(bare, TABLES, report=silent)
+        assert {table.Meta.table_name for table in TABLES} == {
+            "users",
+            "sessions",
+            "chats",
+            "chat_memberships",
+            "chat_counters",
+            "messages",
+            "idempotency_keys",
+            "delivery_state",
+        }
+        assert list(schema.drift(bare, TABLES)) == []
+
+    def test_running_again_changes_nothing(self, bare: Database) -> None:
+        schema.create_missing(bare, TABLES, report=silent)
+        lines: list[str] = []
+        schema.create_missing(bare, TABLES, report=lines.append)
+        assert lines == [f"{bare.table_name(table)}: exists" for table in TABLES]
+
+    def test_only_ephemeral_tables_expire(self, bare: Database) -> None:
+        schema.create_missing(bare, TABLES, report=silent)
+        expiring = {
+            table.Meta.table_name
+            for table in TABLES
+            if (found := schema.live(bare, table)) is not None and found.ttl_attribute == "ttl"
+        }
+        assert expiring == {"idempotency_keys", "sessions"}
+
+
+class TestDrift:
+    def test_a_missing_table_is_named(self, bare: Database) -> None:
+        schema.create_missing(bare, accounts.stores.TABLES, report=silent)
+        bare.connection.dispatch("DeleteTable", {"TableName": bare.table_name(UserModel)})
+        assert list(schema.drift(bare, accounts.stores.TABLES)) == [
+            f"{bare.table_name(UserModel)}: the table is missing"
+        ]
+
+    def test_a_missing_index_is_named(self, bare: Database) -> None:
+        schema.create_missing(bare, [UserModel], report=silent)
+
+        def without_index(request: dict[str, object]) -> None:
+            del request["GlobalSecondaryIndexes"]
+            request["AttributeDefinitions"] = [{"AttributeName": "user_id", "AttributeType": "S"}]
+
+        recreate(bare, UserModel, without_index)
+        assert f"{bare.table_name(UserModel)}: index phone_number-index: missing" in list(
+            schema.drift(bare, [UserModel])
+        )
+
+    def test_another_projection_and_another_capacity_mode_are_named(self, bare: Database) -> None:
+        schema.create_missing(bare, [UserModel], report=silent)
+
+        def wider(request: dict[str, object]) -> None:
+            request["BillingMode"] = "PAY_PER_REQUEST"
+            del request["ProvisionedThroughput"]
+            request["GlobalSecondaryIndexes"] = [
+                {
+                    "IndexName": "phone_number-index",
+                    "KeySchema": [{"AttributeName": "phone_number", "KeyType": "HASH"}],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+            ]
+
+        recreate(bare, UserModel, wider)
+        lines = [line.partition(": ")[2] for line in schema.drift(bare, [UserModel])]
+        assert "billing mode: expected PROVISIONED, found PAY_PER_REQUEST" in lines
+        assert "index phone_number-index projection: expected KEYS_ONLY, found ALL" in lines
+
+    def test_expiry_turned_off_is_named(self, bare: Database) -> None:
+        schema.create_missing(bare, [SessionModel], report=silent)
+        bare.connection.dispatch(
+            "UpdateTimeToLive",
+            {
+                "TableName": bare.table_name(SessionModel),
+                "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": False},
+            },
+        )
+        assert [line.partition(": ")[2] for line in schema.drift(bare, [SessionModel])] == [
+            "ttl attribute: expected ttl, found None"
+        ]
+
+
+class TestRecovery:
+    """Point-in-time recovery exists on AWS and in moto; dynoxide has no such feature."""
+
+    @pytest.mark.parametrize("options", ["moto"], indirect=True)
+    def test_every_table_can_be_recovered_to_a_point_in_time(self, bare: Database) -> None:
+        schema.create_missing(bare, TABLES, report=silent)
+        assert all(found.point_in_time_recovery for table in TABLES if (found := schema.live(bare, table)))
+
+    @pytest.mark.parametrize("options", ["moto"], indirect=True)
+    def test_recovery_turned_off_is_named(self, bare: Database) -> None:
+        schema.create_missing(bare, [UserModel], report=silent)
+        bare.connection.dispatch(
+            "UpdateContinuousBackups",
+            {
+                "TableName": bare.table_name(UserModel),
+                "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": False},
+            },
+        )
+        assert [line.partition(": ")[2] for line in schema.drift(bare, [UserModel])] == [
+            "point-in-time recovery: expected True, found the opposite"
+        ]

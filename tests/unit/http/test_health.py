@@ -1,0 +1,62 @@
+"""Readiness: one entry per engine, 503 when one is down, and an answer even when an engine hangs."""
+
+import json
+import threading
+
+from django.test import RequestFactory
+
+from config.http.health import EngineProbes, LiveView, MetricsView, ReadyView
+from config.stores.errors import StoreUnavailable
+from tests.doubles import eventually
+
+
+def answers() -> None:
+    """An engine that is well."""
+
+
+def refuses() -> None:
+    raise StoreUnavailable("no broker answers")
+
+
+class TestReadiness:
+    def test_all_engines_answer(self) -> None:
+        view = ReadyView.as_view(probes=EngineProbes({"dynamodb": answers, "redis": answers}))
+        response = view(RequestFactory().get("/readyz"))
+        body = json.loads(response.content)
+        assert response.status_code == 200
+        assert {name: engine["ok"] for name, engine in body["engines"].items()} == {"dynamodb": True, "redis": True}
+        assert all(engine["latency_ms"] >= 0 for engine in body["engines"].values())
+
+    def test_one_engine_down_is_503_and_says_which(self) -> None:
+        view = ReadyView.as_view(probes=EngineProbes({"dynamodb": answers, "kafka": refuses}))
+        response = view(RequestFactory().get("/readyz"))
+        engines = json.loads(response.content)["engines"]
+        assert response.status_code == 503
+        assert response["Retry-After"] == "1"
+        assert engines["dynamodb"]["ok"]
+        assert engines["kafka"] == {"ok": False, "error": "no broker answers"}
+
+    def test_a_hanging_engine_does_not_hang_the_answer_and_is_asked_once(self) -> None:
+        released, asked = threading.Event(), []
+
+        def hangs() -> None:
+            asked.append(1)
+            released.wait(30)
+
+        probes = EngineProbes({"redis": hangs, "dynamodb": answers}, deadline=0.05)
+        first, second = probes.check(), probes.check()
+        assert first["redis"] == second["redis"] == {"ok": False, "error": "no answer in time"}
+        assert first["dynamodb"]["ok"]
+        assert second["dynamodb"]["ok"]
+        assert asked == [1]
+        released.set()
+        eventually(lambda: probes.check()["redis"]["ok"])
+
+
+class TestLiveness:
+    def test_the_process_lives(self) -> None:
+        assert LiveView.as_view()(RequestFactory().get("/healthz")).status_code == 200
+
+    def test_the_metrics_are_prometheus(self) -> None:
+        response = MetricsView.as_view()(RequestFactory().get("/metrics"))
+        assert b"parley_dynamodb_requests_total" in response.content
