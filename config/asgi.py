@@ -1,10 +1,24 @@
-"""The `web` process: HTTP and WebSocket under daphne."""
+"""The `web` process: REST and WebSocket, under daphne (`manage.py web`) or any other ASGI server."""
 
 import os
 
-from channels.routing import ProtocolTypeRouter
+from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.urls import path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.embedded")
 
-application = ProtocolTypeRouter({"http": get_asgi_application()})
+http = get_asgi_application()
+
+from config.wiring import wiring  # noqa: E402 - the settings must be loaded first
+from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
+from delivery.gateway.lost import NoSuchSocket  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": http,
+        "websocket": URLRouter(
+            [path("ws", GatewayConsumer.as_asgi(parts=wiring().gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
+        ),
+    }
+)

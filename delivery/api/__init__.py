@@ -1,0 +1,1 @@
+"""The REST face of `delivery`: translates, makes one service call, translates back."""

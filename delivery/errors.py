@@ -1,0 +1,10 @@
+"""How delivery fails."""
+
+from config.kernel.errors import Conflict
+
+
+class SequenceOutOfRange(Conflict):
+    """An acknowledgement names a message that does not exist yet."""
+
+    code = "sequence_out_of_range"
+    title = "The chat has no message with this sequence"

@@ -1,0 +1,62 @@
+"""The fanout process's loop: read, process, remember."""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from prometheus_client import Gauge
+
+from config.kernel.errors import Unavailable
+from config.kernel.retry import RetryPolicy
+from config.stores.kafka import EventConsumer, Record
+from delivery.fanout.processor import Processor
+
+log = logging.getLogger(__name__)
+
+LAG = Gauge("parley_fanout_lag_events", "Events between this worker and the end of its partitions.")
+BATCH = 500
+IDLE = 0.5
+
+
+class Worker:
+    """Runs until told to stop. An engine that is away holds the batch up; nothing is skipped for it."""
+
+    def __init__(self, *, consumer: EventConsumer, processor: Processor, retry: RetryPolicy | None = None) -> None:
+        self._consumer = consumer
+        self._processor = processor
+        self._retry = retry or RetryPolicy(first_pause=0.05, longest_pause=2.0)
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Finish the batch under way, remember it, and leave the group. Safe in a signal handler."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                records = self._consumer.read(limit=BATCH, timeout=IDLE)
+                if records and self._process(records):
+                    self._commit(records)
+                LAG.set(self._consumer.lag())
+        finally:
+            self._consumer.close()
+
+    def _process(self, records: Sequence[Record]) -> bool:
+        """Try until it is done; False when told to stop before that: the batch will be read again."""
+        attempt = 0
+        while True:
+            try:
+                self._processor.process(records)
+                return True
+            except Unavailable as error:
+                log.warning("%d events wait: %s", len(records), error.detail)
+            if self._stopping.wait(self._retry.pause(min(attempt, 10))):
+                return False
+            attempt += 1
+
+    def _commit(self, records: Sequence[Record]) -> None:
+        """A commit that fails costs a repetition, which does no harm."""
+        try:
+            self._consumer.commit(records)
+        except Unavailable as error:
+            log.warning("progress was not remembered: %s", error.detail)

@@ -1,0 +1,14 @@
+"""Why a socket is closed, in the contract's codes."""
+
+from enum import IntEnum
+
+
+class Close(IntEnum):
+    NOT_TEXT = 1003
+    RESTART = 1012
+    PROTOCOL = 4400
+    UNAUTHENTICATED = 4401
+    SESSION_REVOKED = 4403
+    HEARTBEAT_MISSED = 4408
+    TOO_SLOW = 4409
+    RATE_LIMITED = 4429

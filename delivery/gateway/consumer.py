@@ -1,0 +1,290 @@
+"""One WebSocket: reads frames in order, hands them to services, writes the answers.
+
+Nothing here waits for a store: sends, acknowledgements and syncs run elsewhere and answer through the outbox, so a slow
+store call stalls neither this socket nor another. Sends are handed over in the order they arrive.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any
+
+from channels.consumer import AsyncConsumer
+from channels.exceptions import StopConsumer
+
+from config.kernel.caller import Caller
+from config.kernel.clock import Clock, to_iso
+from config.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
+from config.kernel.ids import IdFactory
+from delivery.gateway import frames, handshake
+from delivery.gateway.closing import Close
+from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
+from delivery.gateway.hub import Hub
+from delivery.gateway.outbox import Outbox
+from delivery.gateway.patience import Patience
+from delivery.services.ack_buffer import AckBuffer
+from delivery.services.watermarks import Pair
+from delivery.stores.connections import Registration
+from messaging.domain import Draft
+from messaging.services.allowance import SendAllowance
+from messaging.services.committer import Committer
+from messaging.services.history import History, Window
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_INTERVAL = 30
+TOKEN_GRACE = 60.0
+MAX_UNDER_WAY = 1_000
+FLOW = "parley.flow"
+
+
+@dataclass(frozen=True)
+class GatewayParts:
+    """What the sockets of a process share."""
+
+    hub: Hub
+    committer: Committer
+    history: History
+    acks: AckBuffer
+    allowance: SendAllowance
+    verify: Callable[[str], Caller]
+    executor: Executor
+    allowed_origins: Sequence[str]
+    ids: IdFactory
+    clock: Clock
+
+
+class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
+    """Given its parts by `as_asgi(parts=...)`."""
+
+    # A channel of its own would cost each socket a Redis subscription: the hub listens for all of them.
+    channel_layer_alias = "none"
+
+    registration: Registration
+    registered_at = 0.0
+
+    def __init__(self, parts: GatewayParts) -> None:
+        self._parts = parts
+        self._patience = Patience()
+        self._acked: set[Pair] = set()
+        self._under_way = 0
+        self._ended = False
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Channels would first close old database connections, in a thread, for every frame: sockets use none."""
+        match message["type"]:
+            case "websocket.receive":
+                await self.websocket_receive(message)
+            case "websocket.connect":
+                await self.websocket_connect(message)
+            case "websocket.disconnect":
+                await self.websocket_disconnect(message)
+
+    # The socket's life
+
+    async def websocket_connect(self, event: dict[str, Any]) -> None:
+        self._loop = asyncio.get_running_loop()
+        knock = handshake.read(self.scope)
+        self._flow = self.scope.get("extensions", {}).get(FLOW)
+        self._outbox = Outbox(self._write, light=self._flow, overflow=lambda: self.end(Close.TOO_SLOW))
+        if knock.token is None or not knock.comes_from(self._parts.allowed_origins):
+            await self._refuse()
+        try:
+            self._caller = await self._verified(knock.token or "")
+        except ParleyError as error:
+            await self.send({"type": "websocket.accept", "subprotocol": knock.subprotocol})
+            await self._refuse(_close_for(error))
+        await self.send({"type": "websocket.accept", "subprotocol": knock.subprotocol})
+        if self._parts.hub.draining:
+            await self._refuse(Close.RESTART)
+        await self._enter()
+
+    async def _enter(self) -> None:
+        """Reachable first, then `connected`: what the client syncs after that frame misses nothing."""
+        hub, caller = self._parts.hub, self._caller
+        self._last_heard = self._loop.time()
+        self.registration = Registration(
+            connection_id=self._parts.ids.connection(hub.gateway_id),
+            user_id=caller.user_id,
+            session_id=caller.session_id,
+            connected_at=to_iso(self._parts.clock.now()),
+        )
+        await hub.start()
+        await hub.add(self)
+        self._outbox.open_with(
+            frames.plain(
+                {
+                    "type": "connected",
+                    "connection_id": self.registration.connection_id,
+                    "user_id": caller.user_id,
+                    "session_id": caller.session_id,
+                    "heartbeat_interval": HEARTBEAT_INTERVAL,
+                }
+            )
+        )
+
+    async def websocket_receive(self, event: dict[str, Any]) -> None:
+        self._last_heard = self._loop.time()
+        text = event.get("text")
+        if text is None:
+            self.end(Close.NOT_TEXT)
+            return
+        try:
+            self._patience.require_pace(self._last_heard)
+            request = frames.read(text)
+            self._patience.good_frame()
+        except ParleyError as error:
+            self._complain(error)
+        else:
+            await self._handle(request)
+        if self._flow is not None:
+            self._flow.frame_taken()
+
+    async def websocket_disconnect(self, event: dict[str, Any]) -> None:
+        self._ended = True
+        self._outbox.close()
+        self._parts.acks.hurry(self._acked)
+        if hasattr(self, "registration"):
+            await self._parts.hub.remove(self)
+        raise StopConsumer
+
+    # What the hub asks of a socket
+
+    def deliver(self, frame: frames.Frame) -> None:
+        self._outbox.put(frame)
+
+    def end(self, close: Close) -> None:
+        """Close once; what still waits to be written is dropped, the client finds it by syncing."""
+        if not self._ended:
+            self._ended = True
+            self._outbox.close()
+            self._run(self.send({"type": "websocket.close", "code": int(close)}))
+
+    def overdue(self, now: float) -> Close | None:
+        if now - self._last_heard > 2 * HEARTBEAT_INTERVAL:
+            return Close.HEARTBEAT_MISSED
+        if (self._parts.clock.now() - self._caller.expires_at).total_seconds() > TOKEN_GRACE:
+            return Close.UNAUTHENTICATED
+        return None
+
+    # Frames
+
+    async def _handle(self, request: Request) -> None:
+        match request:
+            case SendMessage():
+                self._send_message(request)
+            case Ack():
+                self._ack(request)
+            case SyncRequest():
+                self._sync_chat(request)
+            case Heartbeat():
+                self._outbox.put(
+                    frames.plain({"type": "heartbeat_ack", "server_time": to_iso(self._parts.clock.now())})
+                )
+            case Authenticate():
+                await self._authenticate(request)
+
+    def _send_message(self, request: SendMessage) -> None:
+        about = {"client_message_id": request.client_message_id, "chat_id": request.chat_id}
+        draft = Draft(
+            chat_id=request.chat_id,
+            sender_id=self._caller.user_id,
+            client_message_id=request.client_message_id,
+            content=request.content,
+            content_type=request.content_type,
+            origin=self.registration.connection_id,
+        )
+        try:
+            self._parts.allowance.take(self._caller.user_id)
+            self._answer(self._parts.committer.submit(draft), frames.sent, about)
+        except ParleyError as error:
+            self._complain(error, **about)
+
+    def _ack(self, request: Ack) -> None:
+        user_id, chat_id = self._caller.user_id, request.chat_id
+        try:
+            self._parts.acks.put(
+                user_id,
+                chat_id,
+                request.sequence,
+                refused=lambda error: self._later(self.deliver, frames.failed(error, chat_id=chat_id)),
+            )
+        except ParleyError as error:
+            self._complain(error, chat_id=chat_id)
+        else:
+            self._acked.add((user_id, chat_id))
+
+    def _sync_chat(self, request: SyncRequest) -> None:
+        chat_id = request.chat_id
+        window = Window(after=request.last_acked_sequence, limit=request.limit)
+        try:
+            page = self._parts.history.asking(chat_id, self._caller.user_id, window)
+            self._answer(page, lambda page: frames.sync_batch(chat_id, page), {"chat_id": chat_id})
+        except ParleyError as error:
+            self._complain(error, chat_id=chat_id)
+
+    async def _authenticate(self, request: Authenticate) -> None:
+        """Go on with a fresh token of the same user; anything else ends the connection."""
+        try:
+            caller = await self._verified(request.access_token)
+            if caller.user_id != self._caller.user_id:
+                raise Unauthenticated("The token is another user's")
+        except Unavailable as error:
+            self._complain(error)
+        except ParleyError as error:
+            self.end(_close_for(error))
+        else:
+            self._caller = caller
+
+    # Answers
+
+    def _answer(self, future: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
+        """Write the answer when it is there. Bounded: a client that asks faster than it is served is told so."""
+        if self._under_way >= MAX_UNDER_WAY:
+            raise Unavailable("Too many of your requests are under way", retry_after=1.0)
+        self._under_way += 1
+        future.add_done_callback(lambda done: self._later(self._answered, done, told, about))
+
+    def _answered(self, done: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
+        self._under_way -= 1
+        error = done.exception()
+        if error is None:
+            self._outbox.put(told(done.result()))
+        elif isinstance(error, ParleyError):
+            self._outbox.put(frames.failed(error, **about))
+        else:
+            log.error("unforeseen failure of a request", exc_info=error)
+            self._outbox.put(frames.failed(ParleyError(), **about))
+
+    def _complain(self, error: ParleyError, **about: str) -> None:
+        """Tell the client what is wrong; one that goes on regardless is closed."""
+        self._outbox.put(frames.failed(error, **about))
+        if isinstance(error, BadFrame) and self._patience.is_out_with_bad_frame():
+            self.end(Close.PROTOCOL)
+        if isinstance(error, RateLimited) and self._patience.is_out_with_flood(self._loop.time()):
+            self.end(Close.RATE_LIMITED)
+
+    async def _verified(self, token: str) -> Caller:
+        return await self._loop.run_in_executor(self._parts.executor, self._parts.verify, token)
+
+    async def _refuse(self, close: Close = Close.UNAUTHENTICATED) -> None:
+        self._ended = True
+        await self.send({"type": "websocket.close", "code": int(close)})
+        raise StopConsumer
+
+    async def _write(self, text: str) -> None:
+        await self.send({"type": "websocket.send", "text": text})
+
+    def _later(self, call: Callable[..., object], *arguments: object) -> None:
+        """From any thread. A loop that is gone has no socket to answer."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _run(self, work: Awaitable[None]) -> None:
+        self._farewell = asyncio.ensure_future(work)
+
+
+def _close_for(error: ParleyError) -> Close:
+    return Close.SESSION_REVOKED if error.code == "session_revoked" else Close.UNAUTHENTICATED

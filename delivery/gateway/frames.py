@@ -1,0 +1,195 @@
+"""The WebSocket's language: client frames read into requests, server frames written once for all who get them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from config.kernel.errors import Malformed, ParleyError, RateLimited, Unavailable
+from config.kernel.ids import ChatId
+from messaging.domain import MAX_PAGE, MAX_SEQUENCE, TEXT, Sent
+from messaging.services.history import Page
+
+
+class BadFrame(Malformed):
+    """A frame is not JSON, of no known type, or has a field missing or of the wrong type."""
+
+    title = "The frame cannot be understood"
+
+
+@dataclass(frozen=True, slots=True)
+class SendMessage:
+    client_message_id: str
+    chat_id: ChatId
+    content: str
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    chat_id: ChatId
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    chat_id: ChatId
+    last_acked_sequence: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticate:
+    access_token: str
+
+
+Request = SendMessage | Ack | SyncRequest | Heartbeat | Authenticate
+
+
+def read(text: str) -> Request:
+    """Raises `BadFrame`. Fields that are not known are left alone: a newer client may send them."""
+    try:
+        frame = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadFrame("The frame is not JSON") from error
+    if not isinstance(frame, dict):
+        raise BadFrame("The frame is not an object")
+    match frame.get("type"):
+        case "send_message":
+            return SendMessage(
+                client_message_id=_text(frame, "client_message_id"),
+                chat_id=ChatId(_text(frame, "chat_id")),
+                content=_text(frame, "content"),
+                content_type=_text(frame, "content_type", default=TEXT),
+            )
+        case "ack":
+            return Ack(ChatId(_text(frame, "chat_id")), _whole(frame, "sequence", least=1, most=MAX_SEQUENCE))
+        case "sync_request":
+            return SyncRequest(
+                chat_id=ChatId(_text(frame, "chat_id")),
+                last_acked_sequence=_whole(frame, "last_acked_sequence", least=0, most=MAX_SEQUENCE),
+                limit=_whole(frame, "limit", least=1, most=MAX_PAGE, default=MAX_PAGE),
+            )
+        case "heartbeat":
+            return Heartbeat()
+        case "authenticate":
+            return Authenticate(_text(frame, "access_token"))
+    raise BadFrame("The frame's type is not known")
+
+
+def _text(frame: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
+    value = frame.get(name, default)
+    if not isinstance(value, str):
+        raise BadFrame(f"{name} must be a string")
+    return value
+
+
+def _whole(frame: Mapping[str, Any], name: str, *, least: int, most: int, default: int | None = None) -> int:
+    value = frame.get(name, default)
+    if type(value) is not int or not least <= value <= most:
+        raise BadFrame(f"{name} must be a whole number from {least} to {most}")
+    return value
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages of one chat, ascending, on their way to one connection or a thousand: encoded once."""
+
+    chat_id: str
+    first: int
+    last: int
+    bodies: tuple[str, ...]
+
+    @cached_property
+    def text(self) -> str:
+        if len(self.bodies) == 1:
+            return '{"type":"message",' + self.bodies[0][1:]
+        return f'{{"type":"message_batch","chat_id":"{self.chat_id}","messages":[{",".join(self.bodies)}]}}'
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+    def follows(self, other: "Messages") -> bool:
+        return self.chat_id == other.chat_id and self.first > other.last
+
+    def __add__(self, later: "Messages") -> "Messages":
+        return Messages(self.chat_id, self.first, later.last, self.bodies + later.bodies)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Any other frame, as it is."""
+
+    text: str
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+
+Frame = Messages | Plain
+
+
+def delivered(frames: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
+    """What the fanout sent, ready to be written: runs of messages of one chat together, the rest as it is."""
+    run: Messages | None = None
+    for frame in frames:
+        if frame.get("type") != "message":
+            if run is not None:
+                yield run
+                run = None
+            yield plain(frame)
+            continue
+        body = orjson.dumps({name: value for name, value in frame.items() if name != "type"}).decode()
+        one = Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (body,))
+        if run is not None and not one.follows(run):
+            yield run
+            run = None
+        run = one if run is None else run + one
+    if run is not None:
+        yield run
+
+
+def plain(frame: Mapping[str, Any]) -> Plain:
+    return Plain(orjson.dumps(frame).decode())
+
+
+def sent(answer: Sent) -> Plain:
+    message = answer.message
+    return plain(
+        {
+            "type": "ack",
+            "client_message_id": message.client_message_id,
+            "chat_id": message.chat_id,
+            "message_id": message.message_id,
+            "sequence": message.sequence,
+            "created_at": message.created_at,
+            "duplicate": answer.duplicate,
+        }
+    )
+
+
+def sync_batch(chat_id: ChatId, page: Page) -> Plain:
+    """The page's messages were encoded once, for everyone who asked for it."""
+    more = "true" if page.has_more else "false"
+    return Plain(
+        f'{{"type":"sync_batch","chat_id":"{chat_id}","messages":{page.encoded_messages.decode()},'
+        f'"has_more":{more},"latest_sequence":{page.latest_sequence}}}'
+    )
+
+
+def failed(error: ParleyError, **about: str) -> Plain:
+    """An error that the client can act on. `about` names what it was: a client message id, a chat."""
+    retryable = isinstance(error, (RateLimited, Unavailable))
+    frame = {"type": "error", "code": error.code, "detail": error.detail, "retryable": retryable, **about}
+    if error.retry_after is not None:
+        frame["retry_after"] = error.retry_after
+    return plain(frame)

@@ -1,0 +1,198 @@
+"""A gateway: the sockets of one process, and the tasks that keep them supplied, known and alive.
+
+Redis may be away for a while: sockets stay, sends and syncs work, and pushes resume when it is back. What was published
+meanwhile is lost to pub/sub, so every socket is then told to `resync`, which the client does from the source of truth.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Protocol
+
+import orjson
+import redis.asyncio
+from prometheus_client import Counter, Gauge
+from redis.exceptions import RedisError
+
+from config.kernel.errors import Unavailable
+from config.kernel.ids import SessionId
+from delivery.gateway import frames
+from delivery.gateway.closing import Close
+from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = Gauge("parley_gateway_connections", "Open sockets of this process.")
+DELIVERED = Counter("parley_gateway_deliveries_total", "Messages and notices handed to sockets.")
+REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no longer knew this gateway's connections.")
+
+TICK = 1.0
+REFRESH_AFTER = 20.0
+RESYNC_SPREAD = 1.0
+DRAIN_SPREAD = 3.0
+
+
+class Socket(Protocol):
+    """What the hub knows of a connection."""
+
+    registration: Registration
+    registered_at: float
+
+    def deliver(self, frame: frames.Frame) -> None: ...
+
+    def end(self, close: Close) -> None: ...
+
+    def overdue(self, now: float) -> Close | None:
+        """Why the socket should be closed by now, if it should: no sign of life, or a token long expired."""
+
+
+class Hub:
+    """Only for the event loop's thread. One per process."""
+
+    def __init__(
+        self,
+        *,
+        gateway_id: str,
+        client: "redis.asyncio.Redis",
+        sessions_ended: Callable[[Iterable[SessionId]], None],
+        control: Callable[[], Awaitable[Iterable[SessionId]]],
+    ) -> None:
+        self.gateway_id = gateway_id
+        self.draining = False
+        self._client = client
+        self._registry = ConnectionRegistry(client, gateway_id=gateway_id)
+        self._sessions_ended = sessions_ended
+        self._control = control
+        self._sockets: dict[str, Socket] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._subscribed = asyncio.Event()
+
+    async def start(self) -> None:
+        """Begin at the first connection; return when deliveries can arrive, or soon when Redis is away."""
+        if not self._tasks:
+            self._tasks = [
+                asyncio.ensure_future(self._forever(self._receive, "deliveries")),
+                asyncio.ensure_future(self._forever(self._listen, "control")),
+                asyncio.ensure_future(self._forever(self._tend, "registry")),
+            ]
+        try:
+            async with asyncio.timeout(1.0):
+                await self._subscribed.wait()
+        except TimeoutError:
+            log.warning("no subscription yet: pushes will start when Redis is back")
+
+    async def add(self, socket: Socket) -> None:
+        """Let deliveries in, then enter the connection, so that whoever finds it there reaches it."""
+        self._sockets[socket.registration.connection_id] = socket
+        CONNECTIONS.set(len(self._sockets))
+        try:
+            await self._register([socket])
+        except Unavailable as error:
+            log.warning("a connection is not registered yet: %s", error.detail)
+
+    async def remove(self, socket: Socket) -> None:
+        if self._sockets.pop(socket.registration.connection_id, None) is None:
+            return
+        CONNECTIONS.set(len(self._sockets))
+        try:
+            await self._registry.unregister([socket.registration])
+        except Unavailable as error:
+            log.info("a connection is left to expire: %s", error.detail)
+
+    async def drain(self, *, spread: float = DRAIN_SPREAD) -> None:
+        """Send every client elsewhere, spread over a few seconds so that they do not arrive there all at once."""
+        self.draining = True
+        sockets = list(self._sockets.values())
+        random.shuffle(sockets)
+        for number, socket in enumerate(sockets, start=1):
+            socket.end(Close.RESTART)
+            if number % 50 == 0:
+                await asyncio.sleep(spread * 50 / len(sockets))
+        try:
+            await self._registry.unregister([socket.registration for socket in sockets])
+        except Unavailable as error:
+            log.info("connections are left to expire: %s", error.detail)
+        for task in self._tasks:
+            task.cancel()
+
+    async def _forever(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Run a task again, after a jittered pause, whenever Redis breaks it off."""
+        while True:
+            try:
+                await work()
+            except (RedisError, Unavailable, OSError) as error:
+                log.warning("%s: Redis is away (%s)", name, type(error).__name__)
+                await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - not a secret
+
+    async def _receive(self) -> None:
+        """Hand over what the fanout publishes to this gateway."""
+        async with self._client.pubsub(ignore_subscribe_messages=True) as pubsub:
+            await pubsub.subscribe(deliver_channel(self.gateway_id))
+            self._notice_subscription()
+            while True:
+                message = await pubsub.get_message(timeout=None)
+                if message is not None:
+                    self.hand_over(message["data"])
+
+    def _notice_subscription(self) -> None:
+        if self._subscribed.is_set():
+            self._ask_to_resync()
+        self._subscribed.set()
+
+    def hand_over(self, payload: bytes) -> None:
+        """Give each connection its frames, each encoded once for all of them."""
+        try:
+            deliveries = orjson.loads(payload)["deliveries"]
+            ready = [
+                (delivery["connection_ids"], list(frames.delivered(delivery["messages"]))) for delivery in deliveries
+            ]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            log.exception("a delivery cannot be read")
+            return
+        for connection_ids, batch in ready:
+            for connection_id in connection_ids:
+                socket = self._sockets.get(connection_id)
+                if socket is not None:
+                    for frame in batch:
+                        socket.deliver(frame)
+            DELIVERED.inc(len(connection_ids) * len(batch))
+
+    async def _listen(self) -> None:
+        """Close the sockets of sessions that have ended."""
+        while True:
+            ended = set(await self._control())
+            self._sessions_ended(ended)
+            for socket in list(self._sockets.values()):
+                if socket.registration.session_id in ended:
+                    socket.end(Close.SESSION_REVOKED)
+
+    async def _tend(self) -> None:
+        """Every second: close what is overdue, refresh what is due, and notice when Redis has forgotten us."""
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            for socket in list(self._sockets.values()):
+                if (close := socket.overdue(now)) is not None:
+                    socket.end(close)
+            if self._sockets and not await self._registry.is_known():
+                REGISTRY_LOST.inc()
+                log.warning("Redis has forgotten this gateway: registering %d connections again", len(self._sockets))
+                await self._register(list(self._sockets.values()))
+                self._ask_to_resync()
+            else:
+                due = [socket for socket in self._sockets.values() if now - socket.registered_at > REFRESH_AFTER]
+                await self._register(due)
+            await asyncio.sleep(TICK)
+
+    async def _register(self, sockets: list[Socket]) -> None:
+        now = asyncio.get_running_loop().time()
+        await self._registry.register([socket.registration for socket in sockets])
+        for socket in sockets:
+            socket.registered_at = now
+
+    def _ask_to_resync(self) -> None:
+        """Deliveries may have been lost: tell everyone, spread so that the answers do not come all at once."""
+        loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
+        for socket in self._sockets.values():
+            loop.call_later(random.uniform(0, RESYNC_SPREAD), socket.deliver, notice)  # noqa: S311 - not a secret

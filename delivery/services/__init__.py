@@ -1,0 +1,1 @@
+"""What reaches a user, composed from `chats`, `messaging` and the watermarks."""

@@ -1,0 +1,114 @@
+"""Acknowledgements gather here: the highest of each user and chat, written about once a second, many at a time.
+
+The first acknowledgement after a pause is written at once. One thread per process does the writing; losing what it
+holds costs nothing but a repeated acknowledgement.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from prometheus_client import Counter, Gauge
+
+from chats.errors import ChatNotFound
+from config.kernel.errors import ParleyError, Unavailable
+from config.kernel.ids import ChatId, UserId, is_chat_id
+from config.stores.dynamodb.database import TRANSACTION_ITEMS
+from delivery.services.watermarks import Pair, Watermarks
+
+log = logging.getLogger(__name__)
+
+WAITING = Gauge("parley_acks_waiting", "Users and chats whose watermark waits to be written.")
+WRITTEN = Counter("parley_acks_written_total", "Watermarks handed to the store after coalescing.")
+INTERVAL = 1.0
+# Two keys are read for each pair, and a read holds a hundred.
+BATCH = TRANSACTION_ITEMS // 2
+MAX_WAITING = 50_000
+RECENT = 50_000
+
+Refused = Callable[[ParleyError], None]
+
+
+class AckBuffer:
+    """Thread-safe."""
+
+    def __init__(self, watermarks: Watermarks, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._watermarks = watermarks
+        self._monotonic = monotonic
+        self._waiting: OrderedDict[Pair, tuple[int, Refused]] = OrderedDict()
+        self._written: OrderedDict[Pair, float] = OrderedDict()
+        self._hurried: set[Pair] = set()
+        self._closing = False
+        self._changed = threading.Condition()
+        self._writer = threading.Thread(target=self._write_loop, name="ack-writer", daemon=True)
+        self._writer.start()
+
+    def put(self, user_id: UserId, chat_id: ChatId, sequence: int, *, refused: Refused) -> None:
+        """Note an acknowledgement; `refused` is called, from another thread, if it turns out not to be acceptable.
+
+        Raises `ChatNotFound` for what cannot name a chat, `Unavailable` when too many wait.
+        """
+        if not is_chat_id(chat_id):
+            raise ChatNotFound
+        pair = (user_id, chat_id)
+        with self._changed:
+            known = self._waiting.get(pair)
+            if known is None and len(self._waiting) >= MAX_WAITING:
+                raise Unavailable("Too many acknowledgements are waiting; acknowledge again later", retry_after=1.0)
+            if known is None or known[0] < sequence:
+                self._waiting[pair] = (sequence, refused)
+            WAITING.set(len(self._waiting))
+            self._changed.notify()
+
+    def hurry(self, pairs: Iterable[Pair]) -> None:
+        """Write these without waiting for their second to pass: their connection is gone."""
+        with self._changed:
+            self._hurried.update(pair for pair in pairs if pair in self._waiting)
+            self._changed.notify()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what waits, then stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._writer.join(timeout)
+
+    def _write_loop(self) -> None:
+        while True:
+            with self._changed:
+                while not (due := self._take_due()) and not self._closing:
+                    self._changed.wait(INTERVAL / 4 if self._waiting else None)
+                if not due:
+                    return
+            self._write(due)
+
+    def _take_due(self) -> dict[Pair, tuple[int, Refused]]:
+        now = self._monotonic()
+        due: dict[Pair, tuple[int, Refused]] = {}
+        for pair in self._waiting:
+            rested = now - self._written.get(pair, -INTERVAL) >= INTERVAL
+            if rested or self._closing or pair in self._hurried:
+                due[pair] = self._waiting[pair]
+                if len(due) == BATCH:
+                    break
+        for pair in due:
+            del self._waiting[pair]
+            self._hurried.discard(pair)
+            self._written[pair] = now
+            self._written.move_to_end(pair)
+        while len(self._written) > RECENT:
+            self._written.popitem(last=False)
+        WAITING.set(len(self._waiting))
+        return due
+
+    def _write(self, due: dict[Pair, tuple[int, Refused]]) -> None:
+        try:
+            refusals = self._watermarks.acknowledge_many({pair: sequence for pair, (sequence, _) in due.items()})
+        except ParleyError as error:
+            log.warning("%d acknowledgements were not written: %s", len(due), error.detail)
+            refusals = dict.fromkeys(due, error)
+        WRITTEN.inc(len(due) - len(refusals))
+        for pair, reason in refusals.items():
+            due[pair][1](reason)

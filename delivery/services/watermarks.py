@@ -1,0 +1,99 @@
+"""Watermarks: how far each member has received each chat.
+
+An acknowledgement is believed only up to the chat's latest message and only from a member; beyond, a client could hide
+messages from itself. Watermarks never move back, whatever order acknowledgements arrive in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chats.errors import ChatNotFound
+from chats.services.posting import Posting
+from config.kernel.clock import Clock
+from config.kernel.cursors import CursorCodec
+from config.kernel.errors import ParleyError
+from config.kernel.ids import ChatId, UserId, is_chat_id
+from config.stores.dynamodb import Database
+from delivery.domain import Watermark
+from delivery.errors import SequenceOutOfRange
+from delivery.stores.watermarks import WatermarkStore
+
+SCOPE = "delivery"
+
+Pair = tuple[UserId, ChatId]
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkPage:
+    watermarks: list[Watermark]
+    next_cursor: str | None
+
+
+class Watermarks:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        store: WatermarkStore,
+        posting: Posting,
+        cursors: CursorCodec,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._posting = posting
+        self._cursors = cursors
+        self._clock = clock
+
+    def acknowledge(self, user_id: UserId, chat_id: ChatId, sequence: int) -> int:
+        """Everything up to `sequence` has arrived. Return where the watermark stands, perhaps further already.
+
+        Raises `ChatNotFound` and `SequenceOutOfRange`.
+        """
+        _require_in_range(sequence, latest=self._posting.require_reader(chat_id, user_id))
+        if self._store.advance(user_id, chat_id, sequence, now=self._clock.now()):
+            return sequence
+        return max(sequence, self._store.get(user_id, chat_id))
+
+    def acknowledge_many(self, acks: Mapping[Pair, int]) -> dict[Pair, ParleyError]:
+        """The same for many at once, in one read and one transaction; returns those that were refused, and why."""
+        pairs = [(chat_id, user_id) for user_id, chat_id in acks if is_chat_id(chat_id)]
+        found = self._database.batch_get(
+            {
+                **self._posting.membership_lookup(pairs),
+                **self._posting.counter_lookup({chat_id for chat_id, _ in pairs}),
+            }
+        )
+        members = self._posting.members_among(found, pairs)
+        counters = self._posting.counters_among(found)
+        refused: dict[Pair, ParleyError] = {}
+        for (user_id, chat_id), sequence in acks.items():
+            try:
+                if (chat_id, user_id) not in members or chat_id not in counters:
+                    raise ChatNotFound
+                _require_in_range(sequence, latest=counters[chat_id])
+            except ParleyError as error:
+                refused[user_id, chat_id] = error
+        self._store.advance_many(
+            {pair: sequence for pair, sequence in acks.items() if pair not in refused}, now=self._clock.now()
+        )
+        return refused
+
+    def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:
+        """A user's watermarks by chat id."""
+        after = None
+        if cursor is not None:
+            after = ChatId(str(self._cursors.decode(cursor, scope=SCOPE, owner=user_id)["after"]))
+        watermarks, more = self._store.list_of_user(user_id, limit=limit, after=after)
+        return WatermarkPage(watermarks, self._next(watermarks, user_id) if more else None)
+
+    def _next(self, watermarks: Sequence[Watermark], user_id: UserId) -> str:
+        return self._cursors.encode({"after": watermarks[-1].chat_id}, scope=SCOPE, owner=user_id)
+
+
+def _require_in_range(sequence: int, *, latest: int) -> None:
+    if sequence > latest:
+        text = f"The chat's latest sequence is {latest}."
+        raise SequenceOutOfRange(f"Cannot acknowledge {sequence}: {text}", fields={"sequence": [text]})

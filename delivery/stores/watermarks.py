@@ -1,0 +1,111 @@
+"""The table `delivery_state`: up to which sequence each member has received each chat. Never moves back."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+
+from config.kernel.clock import from_iso, to_iso
+from config.kernel.ids import ChatId, UserId
+from config.kernel.retry import RetryPolicy
+from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation
+from config.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
+from delivery.domain import Watermark
+from delivery.models import DeliveryStateModel
+
+GET_DELIVERY_STATES = AccessPattern(
+    "Get delivery states",
+    DeliveryStateModel,
+    Operation.BATCH_GET,
+    key="user_id, chat_id",
+    consistency=Consistency.EVENTUAL,
+)
+GET_DELIVERY_STATE = AccessPattern(
+    "Get delivery state",
+    DeliveryStateModel,
+    Operation.GET,
+    key="user_id, chat_id",
+    consistency=Consistency.EVENTUAL,
+)
+LIST_DELIVERY_STATES = AccessPattern(
+    "List delivery states of a user",
+    DeliveryStateModel,
+    Operation.QUERY,
+    key="user_id",
+    consistency=Consistency.EVENTUAL,
+)
+UPDATE_WATERMARKS = AccessPattern(
+    "Update watermarks together",
+    DeliveryStateModel,
+    Operation.TRANSACT_UPDATE,
+    key="user_id, chat_id",
+    condition="attribute_not_exists(last_acked_sequence) OR last_acked_sequence < :sequence",
+)
+UPDATE_WATERMARK = AccessPattern(
+    "Update watermark",
+    DeliveryStateModel,
+    Operation.UPDATE,
+    key="user_id, chat_id",
+    condition="attribute_not_exists(last_acked_sequence) OR last_acked_sequence < :sequence",
+)
+
+
+class WatermarkStore:
+    """Watermarks by user and chat."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def last_acked(self, user_id: UserId, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
+        """The watermarks of these chats; a chat of which nothing has arrived is absent."""
+        keys = [(user_id, chat_id) for chat_id in chat_ids]
+        found = self._database.batch_get({GET_DELIVERY_STATES: keys}).of(GET_DELIVERY_STATES)
+        return {ChatId(item.chat_id): int(item.last_acked_sequence) for item in found.values()}
+
+    def get(self, user_id: UserId, chat_id: ChatId) -> int:
+        """Where the watermark stands; 0 before the first acknowledgement."""
+        item = self._database.get(GET_DELIVERY_STATE, user_id, chat_id)
+        return 0 if item is None else int(item.last_acked_sequence)
+
+    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> tuple[list[Watermark], bool]:
+        """A user's watermarks by chat id, and whether more follow."""
+        position = None if after is None else {"user_id": user_id, "chat_id": after}
+        page = self._database.query(LIST_DELIVERY_STATES, user_id, limit=limit + 1, after=position)
+        return [_watermark(item) for item in page.items[:limit]], len(page.items) > limit
+
+    def advance_many(self, watermarks: Mapping[tuple[UserId, ChatId], int], *, now: datetime) -> None:
+        """Move many watermarks in one transaction; where one of them stands further already, one by one."""
+        writes = [
+            self._database.updating(UPDATE_WATERMARKS, pair, *_moving(sequence, now))
+            for pair, sequence in watermarks.items()
+        ]
+        try:
+            if writes:
+                self._database.transact(writes, retry=RetryPolicy(attempts=1))
+        except (TransactionCancelled, TransactionConflict):
+            for (user_id, chat_id), sequence in watermarks.items():
+                self.advance(user_id, chat_id, sequence, now=now)
+
+    def advance(self, user_id: UserId, chat_id: ChatId, sequence: int, *, now: datetime) -> bool:
+        """Move the watermark up to `sequence`; False when it stands there or beyond already."""
+        try:
+            self._database.update(UPDATE_WATERMARK, (user_id, chat_id), *_moving(sequence, now))
+        except ConditionFailed:
+            return False
+        return True
+
+
+def _moving(sequence: int, now: datetime) -> tuple[list[Action], Condition]:
+    """What moves a watermark, and the condition that it never moves back."""
+    watermark = DeliveryStateModel.last_acked_sequence
+    actions: list[Action] = [watermark.set(sequence), DeliveryStateModel.updated_at.set(to_iso(now))]
+    return actions, watermark.does_not_exist() | (watermark < sequence)
+
+
+def _watermark(item: DeliveryStateModel) -> Watermark:
+    return Watermark(
+        chat_id=ChatId(item.chat_id),
+        last_acked_sequence=int(item.last_acked_sequence),
+        updated_at=from_iso(item.updated_at),
+    )

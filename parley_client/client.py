@@ -1,0 +1,249 @@
+"""The connection: one socket at a time, as many as it takes."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import random
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from parley_client.timeline import Message, Timeline
+
+log = logging.getLogger(__name__)
+
+Token = str | Callable[[], Awaitable[str]]
+# These ends are final: the same token would meet them again.
+FINAL_CODES = {4401, 4403}
+
+
+class SendFailed(Exception):
+    """The server refused a message for good. `code` is the contract's."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+
+
+@dataclass(slots=True)
+class _Unacknowledged:
+    chat_id: str
+    content: str
+    answer: "asyncio.Future[dict[str, Any]]"
+
+
+class Client:
+    """Use it as an async context manager. Only for one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: Token,
+        first_pause: float = 0.2,
+        longest_pause: float = 5.0,
+        acknowledge: bool = True,
+    ) -> None:
+        self._url = url
+        self._token = token
+        self._first_pause = first_pause
+        self._longest_pause = longest_pause
+        self._acknowledge = acknowledge
+        self._timelines: dict[str, Timeline] = {}
+        self._syncing: set[str] = set()
+        self._unacknowledged: dict[str, _Unacknowledged] = {}
+        self._shown: asyncio.Queue[Message] = asyncio.Queue()
+        self._socket: ClientConnection | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.connected = asyncio.Event()
+        self.notices: list[dict[str, Any]] = []
+        self.errors: list[dict[str, Any]] = []
+        self.connections = 0
+        self.closed_with: int | None = None
+
+    async def __aenter__(self) -> "Client":
+        self._start(self._live())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._socket is not None:
+            await self._socket.close()
+
+    def follow(self, chat_id: str, *, last_seen: int = 0) -> Timeline:
+        """Read a chat from behind `last_seen` on: what is missed is fetched, what is new is pushed."""
+        timeline = self._timelines.setdefault(chat_id, Timeline(last_seen=last_seen))
+        if self.connected.is_set():
+            self._start(self._sync(chat_id))
+        return timeline
+
+    async def send(self, chat_id: str, content: str, *, client_message_id: str | None = None) -> dict[str, Any]:
+        """Return the server's `ack`, however many connections that takes. Raises `SendFailed` when it says no."""
+        client_message_id = client_message_id or str(uuid.uuid4())
+        pending = _Unacknowledged(chat_id, content, asyncio.get_running_loop().create_future())
+        self._unacknowledged[client_message_id] = pending
+        await self._send_message(client_message_id)
+        return await pending.answer
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """What is to be shown, of all chats, each chat dense and in order."""
+        while True:
+            yield await self._shown.get()
+
+    async def read(self, count: int, *, within: float = 20.0) -> list[Message]:
+        """The next `count` messages to be shown."""
+        async with asyncio.timeout(within):
+            return [await self._shown.get() for _ in range(count)]
+
+    # The socket's life
+
+    async def _live(self) -> None:
+        failures = 0
+        while self.closed_with not in FINAL_CODES:
+            try:
+                async with connect(self._url, additional_headers=await self._headers(), compression=None) as socket:
+                    failures = 0
+                    await self._serve(socket)
+            except ConnectionClosed as closed:
+                self.closed_with = closed.rcvd.code if closed.rcvd else None
+            except (OSError, TimeoutError, InvalidHandshake) as error:
+                log.info("no connection: %s", error)
+                failures += 1
+            finally:
+                self._socket = None
+                self.connected.clear()
+                self._syncing.clear()
+            pause = min(self._longest_pause, self._first_pause * 2**failures)
+            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - not a secret
+
+    async def _headers(self) -> dict[str, str]:
+        token = self._token if isinstance(self._token, str) else await self._token()
+        return {"Authorization": f"Bearer {token}"}
+
+    async def _serve(self, socket: ClientConnection) -> None:
+        hello = json.loads(await socket.recv())
+        self._socket = socket
+        self.connections += 1
+        heartbeat = asyncio.ensure_future(self._beat(socket, hello["heartbeat_interval"]))
+        self.connected.set()
+        try:
+            await self._resync()
+            for client_message_id in list(self._unacknowledged):
+                await self._send_message(client_message_id)
+            async for text in socket:
+                await self._receive(json.loads(text))
+        finally:
+            heartbeat.cancel()
+
+    async def _beat(self, socket: ClientConnection, interval: float) -> None:
+        while True:
+            await asyncio.sleep(interval)
+            with contextlib.suppress(ConnectionClosed):
+                await socket.send('{"type":"heartbeat"}')
+
+    # Frames
+
+    async def _receive(self, frame: dict[str, Any]) -> None:
+        match frame["type"]:
+            case "message":
+                await self._arrived(frame["chat_id"], [frame])
+            case "message_batch":
+                await self._arrived(frame["chat_id"], frame["messages"])
+            case "sync_batch":
+                await self._synced(frame)
+            case "ack":
+                await self._acknowledged(frame)
+            case "error":
+                await self._refused(frame)
+            case "resync":
+                await self._resync()
+            case "chat_created":
+                self.notices.append(frame)
+                self.follow(frame["chat_id"])
+            case "membership_changed":
+                self.notices.append(frame)
+
+    async def _arrived(self, chat_id: str, messages: list[Message]) -> None:
+        timeline = self._timelines.setdefault(chat_id, Timeline())
+        ready = timeline.take(messages)
+        for message in ready:
+            self._shown.put_nowait(message)
+        if ready and self._acknowledge:
+            await self._write({"type": "ack", "chat_id": chat_id, "sequence": timeline.last_seen})
+        if timeline.has_gap:
+            await self._sync(chat_id)
+
+    async def _synced(self, frame: dict[str, Any]) -> None:
+        chat_id = frame["chat_id"]
+        self._syncing.discard(chat_id)
+        await self._arrived(chat_id, frame["messages"])
+        if frame["has_more"] and chat_id not in self._syncing:
+            await self._sync(chat_id)
+
+    async def _acknowledged(self, frame: dict[str, Any]) -> None:
+        pending = self._unacknowledged.pop(frame["client_message_id"], None)
+        if pending is None:
+            return
+        if not pending.answer.done():
+            pending.answer.set_result(frame)
+        own = {name: frame[name] for name in ("client_message_id", "chat_id", "message_id", "sequence", "created_at")}
+        await self._arrived(pending.chat_id, [{**own, "content": pending.content, "content_type": "text/plain"}])
+
+    async def _refused(self, frame: dict[str, Any]) -> None:
+        self.errors.append(frame)
+        client_message_id, chat_id = frame.get("client_message_id"), frame.get("chat_id")
+        if client_message_id in self._unacknowledged:
+            if frame["retryable"]:
+                self._start(self._later(self._send_message, client_message_id, frame.get("retry_after", 0.5)))
+                return
+            pending = self._unacknowledged.pop(client_message_id)
+            if not pending.answer.done():
+                pending.answer.set_exception(SendFailed(frame["code"], frame["detail"]))
+        elif chat_id in self._syncing:
+            self._syncing.discard(chat_id)
+            if frame["retryable"]:
+                self._start(self._later(self._sync, chat_id, frame.get("retry_after", 0.5)))
+
+    async def _resync(self) -> None:
+        for chat_id in list(self._timelines):
+            await self._sync(chat_id)
+
+    async def _sync(self, chat_id: str) -> None:
+        if chat_id not in self._syncing and self._socket is not None:
+            self._syncing.add(chat_id)
+            last_seen = self._timelines[chat_id].last_seen
+            await self._write({"type": "sync_request", "chat_id": chat_id, "last_acked_sequence": last_seen})
+
+    async def _send_message(self, client_message_id: str) -> None:
+        pending = self._unacknowledged.get(client_message_id)
+        if pending is not None:
+            await self._write(
+                {
+                    "type": "send_message",
+                    "client_message_id": client_message_id,
+                    "chat_id": pending.chat_id,
+                    "content": pending.content,
+                }
+            )
+
+    async def _write(self, frame: dict[str, Any]) -> None:
+        """What cannot be written now is written again by whoever reconnects."""
+        if self._socket is not None:
+            with contextlib.suppress(ConnectionClosed):
+                await self._socket.send(json.dumps(frame))
+
+    async def _later(self, call: Callable[[str], Awaitable[None]], argument: str, pause: float) -> None:
+        await asyncio.sleep(pause * random.uniform(1, 2))  # noqa: S311 - not a secret
+        await call(argument)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
