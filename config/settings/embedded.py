@@ -10,13 +10,9 @@ EMBEDDED = True
 
 
 def _local_secret() -> str:
-    """A secret of this data directory's own, so that logins survive a restart and no default is ever shared."""
+    """The secret that `manage.py dev` made for this data directory; without one, a secret of this process alone."""
     path = DATA_DIR / "secret"
-    if not path.exists():
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(48))
-    return path.read_text()
+    return path.read_text() if path.is_file() else secrets.token_urlsafe(48)
 
 
 SECRET_KEY = env.text("SECRET_KEY") or _local_secret()

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import get_commands
 from django.core.management.base import BaseCommand
 
@@ -22,13 +23,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port",
             type=int,
-            default=os.environ.get("PORT", "8000"),
+            default=os.environ.get("PORT") or "8000",
             help="where to listen on 127.0.0.1 (default: PORT, else 8000)",
         )
         parser.add_argument(
             "--data-dir",
             type=Path,
-            default=os.environ.get("DATA_DIR", ".parley"),
+            default=settings.DATA_DIR,
             help="where the data is kept (default: DATA_DIR, else .parley)",
         )
 

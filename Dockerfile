@@ -1,0 +1,17 @@
+# The production image: `web` by default, `python manage.py fanout` for the fanout process.
+FROM python:3.11-slim AS packages
+COPY requirements.txt constraints.txt ./
+RUN python -m venv /opt/parley && /opt/parley/bin/pip install --no-cache-dir -r requirements.txt -c constraints.txt
+
+FROM python:3.11-slim
+ENV PATH=/opt/parley/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    DJANGO_SETTINGS_MODULE=config.settings.production
+RUN useradd --system --no-create-home parley
+COPY --from=packages /opt/parley /opt/parley
+WORKDIR /srv/parley
+COPY . .
+USER parley
+EXPOSE 8000
+# In exec form the server is the first process and gets SIGTERM itself, so that connections are told to move on.
+CMD ["python", "manage.py", "web", "--host", "0.0.0.0", "--port", "8000"]

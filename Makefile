@@ -1,0 +1,50 @@
+# Every target works from a fresh clone: the environment is made on first use and again when its files change.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: .venv/embedded.stamp node_modules/dynoxide.stamp ## Run everything on this machine (PORT=8000, DATA_DIR=.parley); Ctrl-C stops it
+	@exec $(BIN)/python manage.py dev
+
+test: .venv/dev.stamp node_modules/dynoxide.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a part)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: .venv/dev.stamp ## Check format, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+
+format: .venv/dev.stamp ## Format the code and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove the environment, the engines and the caches; the data directory stays
+	rm -rf .venv node_modules build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Parley needs Python 3.11 or newer: make PYTHON=python3.11")'
+	@echo "Making the virtual environment"
+	@$(PYTHON) -m venv .venv
+
+.venv/embedded.stamp: requirements.txt requirements-embedded.txt constraints.txt | .venv/bin/pip
+	@echo "Installing what the run needs"
+	@$(PIP) install -r requirements-embedded.txt -c constraints.txt
+	@touch $@
+
+.venv/dev.stamp: .venv/embedded.stamp requirements-dev.txt
+	@echo "Installing what the tests and checks need"
+	@$(PIP) install -r requirements-dev.txt -c constraints.txt
+	@touch $@
+
+node_modules/dynoxide.stamp: package.json package-lock.json .npmrc | .venv/embedded.stamp
+	@echo "Fetching the DynamoDB engine"
+	@$(BIN)/python -m config.embedded.dynoxide
+	@mkdir -p node_modules && touch $@

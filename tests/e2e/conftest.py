@@ -1,0 +1,24 @@
+"""Runs of `manage.py dev` for the tests that look at the whole system from outside."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.dev_run import DevRun
+
+
+@pytest.fixture
+def start_dev() -> Iterator[Callable[[Path], DevRun]]:
+    """Start runs that end with the test, whatever becomes of it."""
+    with ExitStack() as runs:
+        yield lambda data_dir: runs.enter_context(closing(DevRun(data_dir)))
+
+
+@pytest.fixture(scope="module")
+def ready_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
+    """A run that is ready, shared by the tests of a module that only look at it."""
+    with closing(DevRun(tmp_path_factory.mktemp("parley"))) as run:
+        run.wait_until_ready()
+        yield run

@@ -1,0 +1,162 @@
+"""`manage.py dev` as its user starts it: a real process with real children, of which none may be left behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+READY = re.compile(r"^Parley is ready on (http://127\.0\.0\.1:\d+)$")
+MARK = "PARLEY_TEST_RUN"
+START_WITHIN = 60.0
+STOP_WITHIN = 30.0
+# What pytest or a developer's shell may have set, and a user's fresh terminal has not.
+FOREIGN = ("DJANGO_SETTINGS_MODULE", "PORT", "DATA_DIR", "SECRET_KEY", "DATABASE_URL")
+
+Found = TypeVar("Found")
+
+
+def eventually(find: Callable[[], Found | None], *, within: float, what: str) -> Found:
+    """The first thing found that is not None, asked for again and again until the deadline."""
+    deadline = time.monotonic() + within
+    while (found := find()) is None:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {within:.0f} s")
+        threading.Event().wait(0.02)
+    return found
+
+
+class DevRun:
+    """One run of the command, marked in its environment so that descendants can be found, orphans included.
+
+    A Redis server overwrites its environment with its title, so children are remembered as well when they are seen.
+    """
+
+    def __init__(self, data_dir: Path, *, port: int = 0) -> None:
+        self.data_dir = data_dir
+        self.lines: list[str] = []
+        self.errors: list[str] = []
+        self._mark = uuid.uuid4().hex
+        self._seen: set[psutil.Process] = set()
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        self._process = subprocess.Popen(
+            [sys.executable, "manage.py", "dev", "--port", str(port), "--data-dir", str(data_dir)],
+            cwd=PROJECT_ROOT,
+            env={**environment, MARK: self._mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._readers = [
+            self._collect(self._process.stdout or (), self.lines),
+            self._collect(self._process.stderr or (), self.errors),
+        ]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def refusal(self) -> str:
+        """What the run said on stderr at its end."""
+        return "".join(self.errors).strip()
+
+    def wait_until_ready(self) -> str:
+        """The address in the ready line."""
+
+        def find() -> str | None:
+            if self._process.poll() is not None:
+                raise AssertionError(f"the run ended before it was ready:\n{''.join(self.lines)}{self.refusal}")
+            return next((match[1] for line in self.lines if (match := READY.match(line))), None)
+
+        address = eventually(find, within=START_WITHIN, what="the ready line")
+        self._remember_children()
+        return address
+
+    def wait_for_line(self, text: str) -> None:
+        eventually(
+            lambda: True if any(text in line for line in self.lines) else None,
+            within=START_WITHIN,
+            what=f"a line with {text!r}",
+        )
+        self._remember_children()
+
+    def engines(self) -> dict[str, Any]:
+        """`{name: {"endpoint": …, "pid": …}}` as the run tells everybody."""
+        described: dict[str, Any] = json.loads((self.data_dir / "engines.json").read_text())
+        return described
+
+    def descendants(self) -> list[psutil.Process]:
+        """Every living process of this run but the command itself, whoever its parent is by now."""
+        marked = {process for process in psutil.process_iter() if process.pid != self.pid and self._is_marked(process)}
+        return [process for process in marked | self._seen if _is_alive(process)]
+
+    def child(self, name: str) -> psutil.Process:
+        """An engine by its name, one of our own processes by its command."""
+        if name in self.engines():
+            return psutil.Process(self.engines()[name]["pid"])
+        return next(process for process in self.descendants() if name in process.cmdline())
+
+    def terminate(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def press_ctrl_c(self) -> None:
+        """As a terminal does it: to the whole foreground group."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def wait(self) -> int:
+        """The exit status, with all that was said read."""
+        status = self._process.wait(STOP_WITHIN)
+        for reader in self._readers:
+            reader.join(STOP_WITHIN)
+        return status
+
+    def wait_until_nobody_is_left(self) -> bool:
+        return eventually(
+            lambda: None if self.descendants() else True, within=STOP_WITHIN, what="the end of all children"
+        )
+
+    def close(self) -> None:
+        """Whatever the test did, leave nothing running."""
+        self._process.kill()
+        self.wait()
+        for process in self.descendants():
+            process.kill()
+
+    def _remember_children(self) -> None:
+        self._seen.update(psutil.Process(self.pid).children(recursive=True))
+
+    def _is_marked(self, process: psutil.Process) -> bool:
+        try:
+            return process.environ().get(MARK) == self._mark
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
+
+    def _collect(self, output: Iterable[str], lines: list[str]) -> threading.Thread:
+        def read() -> None:
+            lines.extend(output)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        return reader
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,137 @@
+"""The life of `manage.py dev`: it starts whole, stops whole, fails whole, and says why in one sentence."""
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import boto3
+import httpx
+import pytest
+from mypy_boto3_dynamodb import DynamoDBClient
+
+from tests.e2e.dev_run import DevRun
+
+TABLES = {
+    "users",
+    "sessions",
+    "chats",
+    "chat_memberships",
+    "chat_counters",
+    "messages",
+    "idempotency_keys",
+    "delivery_state",
+}
+StartDev = Callable[[Path], DevRun]
+
+
+def dynamodb_of(run: DevRun) -> DynamoDBClient:
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=run.engines()["dynamodb"]["endpoint"],
+        region_name="us-east-1",
+        aws_access_key_id="anyone",
+        aws_secret_access_key="anything",
+    )
+
+
+class TestAReadyRun:
+    def test_it_answers_where_the_ready_line_says(self, ready_dev: DevRun) -> None:
+        assert httpx.get(f"{ready_dev.wait_until_ready()}/readyz").status_code == httpx.codes.OK
+
+    def test_it_tells_where_its_engines_are(self, ready_dev: DevRun) -> None:
+        assert set(ready_dev.engines()) == {"dynamodb", "kafka", "redis"}
+        assert set(dynamodb_of(ready_dev).list_tables()["TableNames"]) == TABLES
+        for name, engine in ready_dev.engines().items():
+            assert any(f"{name} is ready on {engine['endpoint']}" in line for line in ready_dev.lines)
+
+    def test_every_line_names_its_process_except_the_ready_line(self, ready_dev: DevRun) -> None:
+        others = [
+            line for line in ready_dev.lines if not re.match(r"(dev|dynamodb|kafka|redis|tables|web|fanout) +\| ", line)
+        ]
+        assert others == [f"Parley is ready on {ready_dev.wait_until_ready()}\n"]
+
+    def test_a_second_run_on_its_data_directory_is_refused_in_one_sentence(self, ready_dev: DevRun) -> None:
+        with closing(DevRun(ready_dev.data_dir)) as second:
+            assert second.wait() == 1
+        assert second.refusal == (
+            f"Another `manage.py dev` (process {ready_dev.pid}) is running on {ready_dev.data_dir}: "
+            "stop it, or choose another directory with --data-dir."
+        )
+        assert ready_dev.engines()
+
+    def test_a_second_run_on_its_port_is_refused_in_one_sentence(self, ready_dev: DevRun, tmp_path: Path) -> None:
+        port = httpx.URL(ready_dev.wait_until_ready()).port or 0
+        with closing(DevRun(tmp_path, port=port)) as second:
+            assert second.wait() == 1
+        assert second.refusal == (
+            f"Port {port} is taken by another process: stop that one, or choose another port with --port."
+        )
+
+
+class TestARefusedRun:
+    def test_a_data_directory_that_cannot_be_made_is_named(self, start_dev: StartDev, tmp_path: Path) -> None:
+        occupied = tmp_path / "occupied"
+        occupied.touch()
+        run = start_dev(occupied / "data")
+        assert run.wait() == 1
+        assert run.refusal == (
+            f"The data directory {occupied / 'data'} cannot be used (Not a directory): "
+            "make it writable, or choose another one with --data-dir."
+        )
+
+    def test_an_engine_that_cannot_start_is_named_and_the_others_stop(
+        self, start_dev: StartDev, tmp_path: Path
+    ) -> None:
+        (tmp_path / "dynamodb.sqlite").write_text("no database")
+        run = start_dev(tmp_path)
+        assert run.wait() == 1
+        assert run.refusal.startswith("dynamodb ended with exit status 1 before it was ready: error: Database file")
+        assert run.descendants() == []
+
+
+class TestStopping:
+    def test_the_next_run_finds_the_data_and_neither_leaves_a_process(
+        self, start_dev: StartDev, tmp_path: Path
+    ) -> None:
+        first = start_dev(tmp_path)
+        first.wait_until_ready()
+        dynamodb_of(first).put_item(TableName="users", Item={"user_id": {"S": "user_1"}, "display_name": {"S": "Ada"}})
+        first.terminate()
+        assert first.wait() == 0
+        assert first.descendants() == []
+        assert not (tmp_path / "engines.json").exists()
+
+        second = start_dev(tmp_path)
+        second.wait_until_ready()
+        found = dynamodb_of(second).get_item(TableName="users", Key={"user_id": {"S": "user_1"}})
+        assert found["Item"]["display_name"] == {"S": "Ada"}
+        second.press_ctrl_c()
+        assert second.wait() == 0
+        assert second.descendants() == []
+        assert first.refusal == second.refusal == ""
+
+    def test_a_run_can_be_stopped_before_it_is_ready(self, start_dev: StartDev, tmp_path: Path) -> None:
+        run = start_dev(tmp_path)
+        run.wait_for_line("redis is ready")
+        run.terminate()
+        assert run.wait() == 0
+        assert run.descendants() == []
+
+
+class TestDying:
+    @pytest.mark.parametrize("name", ["redis", "web"])
+    def test_a_killed_child_is_named_and_everything_stops(self, start_dev: StartDev, tmp_path: Path, name: str) -> None:
+        run = start_dev(tmp_path)
+        run.wait_until_ready()
+        run.child(name).kill()
+        assert run.wait() == 1
+        assert run.refusal == f"{name} was killed by SIGKILL, so everything was stopped; its lines above may tell why."
+        assert run.descendants() == []
+
+    def test_children_do_not_outlive_a_killed_run(self, start_dev: StartDev, tmp_path: Path) -> None:
+        run = start_dev(tmp_path)
+        run.wait_until_ready()
+        assert len(run.descendants()) >= 4
+        run.kill()
+        assert run.wait_until_nobody_is_left()

@@ -1,0 +1,158 @@
+"""The embedded engines by themselves: found, started, restarted, and honest about what they are."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+import pytest
+import redis
+from confluent_kafka import Consumer, Producer, TopicPartition
+from mypy_boto3_dynamodb import DynamoDBClient
+
+from config.embedded.dynamodb import DynamoDbEngine
+from config.embedded.engine import Engine
+from config.embedded.errors import EngineFailed, EngineMissing, PortUnusable
+from config.embedded.kafka import KafkaEngine
+from config.embedded.ports import ReservedPort
+from config.embedded.redis import RedisEngine
+from config.kernel.events import TOPICS
+
+
+def dynamodb_at(endpoint: str) -> DynamoDBClient:
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="anyone",
+        aws_secret_access_key="anything",
+    )
+
+
+def create_table(endpoint: str, name: str) -> None:
+    dynamodb_at(endpoint).create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+@contextmanager
+def consuming(servers: str) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers", "auto.offset.reset": "earliest"})
+    yield consumer
+    consumer.close()
+
+
+def no_program(*_: object) -> None:
+    """Nothing is installed on this machine."""
+
+
+class TestDynamoDb:
+    def test_a_killed_engine_comes_back_on_its_port_with_its_data(self, tmp_path: Path) -> None:
+        engine = DynamoDbEngine(data_dir=tmp_path)
+        with engine as endpoint:
+            create_table(endpoint, "kept")
+            engine.kill()
+            engine.start()
+            assert engine.wait_until_ready() == endpoint
+            assert dynamodb_at(endpoint).list_tables()["TableNames"] == ["kept"]
+
+    def test_without_a_directory_it_keeps_nothing(self) -> None:
+        with DynamoDbEngine() as endpoint:
+            create_table(endpoint, "lost")
+        with DynamoDbEngine() as endpoint:
+            assert dynamodb_at(endpoint).list_tables()["TableNames"] == []
+
+    def test_moto_takes_over_and_says_so_where_dynoxide_cannot_be_had(self) -> None:
+        lines: list[str] = []
+        with DynamoDbEngine(provide_program=no_program, log=lines.append) as endpoint:
+            create_table(endpoint, "made")
+            assert dynamodb_at(endpoint).list_tables()["TableNames"] == ["made"]
+        assert (
+            lines[0]
+            == "dynoxide is not available: using moto's server, which is slow and forgets everything at the end."
+        )
+
+
+class TestKafka:
+    def test_the_topics_exist_and_hold_no_record(self) -> None:
+        with KafkaEngine() as servers, consuming(servers) as consumer:
+            topics = consumer.list_topics(timeout=10).topics
+            assert set(topics) == set(TOPICS)
+            partitions = [TopicPartition(name, number) for name in topics for number in topics[name].partitions]
+            assert {consumer.get_watermark_offsets(partition, timeout=10) for partition in partitions} == {(0, 0)}
+
+    def test_a_broker_that_was_down_comes_back_on_its_port_with_its_log(self) -> None:
+        engine = KafkaEngine(topics=["news"])
+        with engine as servers:
+            producer = Producer({"bootstrap.servers": servers, "log_level": 2})
+            producer.produce("news", "before")
+            assert producer.flush(10) == 0
+            engine.take_down()
+            producer.produce("news", "while down")
+            assert producer.flush(0.2) == 1
+            engine.bring_up()
+            assert producer.flush(15) == 0
+            with consuming(servers) as consumer:
+                consumer.subscribe(["news"])
+                records = consumer.consume(2, timeout=15)
+            assert {record.value() for record in records} == {b"before", b"while down"}
+
+
+class TestRedis:
+    def test_a_killed_engine_comes_back_on_its_port_empty(self) -> None:
+        engine = RedisEngine()
+        with engine as url, redis.Redis.from_url(url) as client:
+            client.set("key", "value")
+            engine.kill()
+            with pytest.raises(redis.ConnectionError):
+                client.ping()
+            engine.start()
+            assert engine.wait_until_ready() == url
+            assert client.dbsize() == 0
+
+    def test_a_missing_server_gives_a_sentence_with_what_to_do(self) -> None:
+        with (
+            pytest.raises(EngineMissing, match="No Redis server was found: run `pip install"),
+            RedisEngine(find_program=no_program),
+        ):
+            pytest.fail("there is no server to start")
+
+    def test_a_server_that_ends_at_once_is_named_with_its_last_words(self, tmp_path: Path) -> None:
+        broken = tmp_path / "redis-server"
+        broken.write_text("#!/bin/sh\necho out of order\nexit 3\n")
+        broken.chmod(0o755)
+        engine = RedisEngine(find_program=lambda: broken)
+        with (
+            pytest.raises(EngineFailed, match="redis ended with exit status 3 before it was ready: out of order"),
+            engine,
+        ):
+            pytest.fail("the server is broken")
+
+
+class TestEveryEngine:
+    @pytest.mark.parametrize("engine_class", [DynamoDbEngine, KafkaEngine, RedisEngine])
+    def test_it_outlives_the_thread_that_started_it(self, engine_class: type[Engine]) -> None:
+        engine = engine_class()
+        starter = threading.Thread(target=engine.__enter__)
+        starter.start()
+        starter.join()
+        try:
+            assert engine.process.status is None
+            assert engine.wait_until_ready() == engine.endpoint
+        finally:
+            engine.close()
+        assert engine.process.status is not None
+
+
+class TestReservedPort:
+    def test_a_port_that_somebody_listens_on_is_refused(self) -> None:
+        with RedisEngine() as url, pytest.raises(PortUnusable, match="is taken by another process"):
+            ReservedPort(int(url.split(":")[2].removesuffix("/0")))
+
+    def test_a_number_that_is_no_port_is_refused(self) -> None:
+        with pytest.raises(PortUnusable, match="Port 65536 cannot be used"):
+            ReservedPort(65536)
