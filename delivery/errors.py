@@ -1,9 +1,9 @@
 """How delivery fails."""
 
-from config.kernel.errors import Conflict
+from config.kernel.errors import Invalid
 
 
-class SequenceOutOfRange(Conflict):
+class SequenceOutOfRange(Invalid):
     """An acknowledgement names a message that does not exist yet."""
 
     code = "sequence_out_of_range"

@@ -32,6 +32,15 @@ class TextField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
+class WholeNumberField(serializers.IntegerField):
+    """A JSON number without a fraction; no text and no truth value passes for one."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            raise serializers.ValidationError("Must be a whole number.")
+        return int(super().to_internal_value(data))
+
+
 class PageQuery(StrictSerializer):
     """`?limit=&cursor=` of every list."""
 

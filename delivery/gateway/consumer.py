@@ -21,7 +21,7 @@ from config.kernel.ids import IdFactory
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import Close
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
-from delivery.gateway.hub import Hub
+from delivery.gateway.hub import NEVER, Hub
 from delivery.gateway.outbox import Outbox
 from delivery.gateway.patience import Patience
 from delivery.services.ack_buffer import AckBuffer
@@ -54,6 +54,7 @@ class GatewayParts:
     allowed_origins: Sequence[str]
     ids: IdFactory
     clock: Clock
+    token_grace: float = TOKEN_GRACE
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -63,7 +64,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     channel_layer_alias = "none"
 
     registration: Registration
-    registered_at = 0.0
+    registered_at = NEVER
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
@@ -165,7 +166,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     def overdue(self, now: float) -> Close | None:
         if now - self._last_heard > 2 * HEARTBEAT_INTERVAL:
             return Close.HEARTBEAT_MISSED
-        if (self._parts.clock.now() - self._caller.expires_at).total_seconds() > TOKEN_GRACE:
+        if (self._parts.clock.now() - self._caller.expires_at).total_seconds() > self._parts.token_grace:
             return Close.UNAUTHENTICATED
         return None
 

@@ -19,6 +19,7 @@ from config.kernel.errors import Unavailable
 from config.kernel.ids import SessionId
 from delivery.gateway import frames
 from delivery.gateway.closing import Close
+from delivery.gateway.rounds import Rounds
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ CONNECTIONS = Gauge("parley_gateway_connections", "Open sockets of this process.
 DELIVERED = Counter("parley_gateway_deliveries_total", "Messages and notices handed to sockets.")
 REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no longer knew this gateway's connections.")
 
+NEVER = float("-inf")
 TICK = 1.0
 REFRESH_AFTER = 20.0
 RESYNC_SPREAD = 1.0
@@ -67,6 +69,8 @@ class Hub:
         self._sockets: dict[str, Socket] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribed = asyncio.Event()
+        self._arrivals = Rounds(self._register)
+        self._departures = Rounds(self._registry.unregister)
 
     async def start(self) -> None:
         """Begin at the first connection; return when deliveries can arrive, or soon when Redis is away."""
@@ -87,7 +91,7 @@ class Hub:
         self._sockets[socket.registration.connection_id] = socket
         CONNECTIONS.set(len(self._sockets))
         try:
-            await self._register([socket])
+            await self._arrivals.join(socket)
         except Unavailable as error:
             log.warning("a connection is not registered yet: %s", error.detail)
 
@@ -96,7 +100,7 @@ class Hub:
             return
         CONNECTIONS.set(len(self._sockets))
         try:
-            await self._registry.unregister([socket.registration])
+            await self._departures.join(socket.registration)
         except Unavailable as error:
             log.info("a connection is left to expire: %s", error.detail)
 
@@ -123,21 +127,25 @@ class Hub:
                 await work()
             except (RedisError, Unavailable, OSError) as error:
                 log.warning("%s: Redis is away (%s)", name, type(error).__name__)
-                await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - not a secret
+                await asyncio.sleep(random.uniform(0.3, 1.0))  # noqa: S311 - not a secret
 
     async def _receive(self) -> None:
-        """Hand over what the fanout publishes to this gateway."""
-        async with self._client.pubsub(ignore_subscribe_messages=True) as pubsub:
+        """Hand over what the fanout publishes to this gateway.
+
+        The client library reconnects by itself; that Redis confirms a subscription again is how we learn of it.
+        """
+        async with self._client.pubsub() as pubsub:
             await pubsub.subscribe(deliver_channel(self.gateway_id))
-            self._notice_subscription()
             while True:
-                message = await pubsub.get_message(timeout=None)
-                if message is not None:
+                message = await pubsub.get_message(timeout=5.0)  # in between, the client checks the connection
+                if message is not None and message["type"] == "subscribe":
+                    self._notice_subscription()
+                elif message is not None and message["type"] == "message":
                     self.hand_over(message["data"])
 
     def _notice_subscription(self) -> None:
         if self._subscribed.is_set():
-            self._ask_to_resync()
+            self._ask_to_resync(self._sockets.values())
         self._subscribed.set()
 
     def hand_over(self, payload: bytes) -> None:
@@ -175,15 +183,29 @@ class Hub:
             for socket in list(self._sockets.values()):
                 if (close := socket.overdue(now)) is not None:
                     socket.end(close)
-            if self._sockets and not await self._registry.is_known():
+            if await self._is_forgotten():
                 REGISTRY_LOST.inc()
                 log.warning("Redis has forgotten this gateway: registering %d connections again", len(self._sockets))
                 await self._register(list(self._sockets.values()))
-                self._ask_to_resync()
+                self._ask_to_resync(self._sockets.values())
             else:
                 due = [socket for socket in self._sockets.values() if now - socket.registered_at > REFRESH_AFTER]
+                late = [socket for socket in due if socket.registered_at == NEVER]
                 await self._register(due)
+                self._ask_to_resync(late)
             await asyncio.sleep(TICK)
+
+    async def _is_forgotten(self) -> bool:
+        """Whether Redis knows fewer connections than have been registered all the time while it was asked.
+
+        A mere look whether it knows any would be misled by the first that connects after a loss.
+        """
+        before = self._registered()
+        known = await self._registry.count() if before else 0
+        return known < len(before & self._registered())
+
+    def _registered(self) -> set[str]:
+        return {name for name, socket in self._sockets.items() if socket.registered_at != NEVER}
 
     async def _register(self, sockets: list[Socket]) -> None:
         now = asyncio.get_running_loop().time()
@@ -191,8 +213,8 @@ class Hub:
         for socket in sockets:
             socket.registered_at = now
 
-    def _ask_to_resync(self) -> None:
-        """Deliveries may have been lost: tell everyone, spread so that the answers do not come all at once."""
+    def _ask_to_resync(self, sockets: Iterable[Socket]) -> None:
+        """Deliveries may have been lost: tell them, spread so that the answers do not come all at once."""
         loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
-        for socket in self._sockets.values():
+        for socket in sockets:
             loop.call_later(random.uniform(0, RESYNC_SPREAD), socket.deliver, notice)  # noqa: S311 - not a secret

@@ -68,10 +68,10 @@ class ConnectionRegistry:
                         pipe.srem(self._gateway_key, registration.connection_id)
                     await pipe.execute()
 
-    async def is_known(self) -> bool:
-        """Whether Redis still knows this gateway's connections."""
+    async def count(self) -> int:
+        """How many connections of this gateway Redis knows."""
         with naming_failures():
-            return bool(await self._client.exists(self._gateway_key))
+            return int(await self._client.scard(self._gateway_key))
 
     def _entry(self, registration: Registration) -> bytes:
         return orjson.dumps(

@@ -1,0 +1,1 @@
+"""The REST face of `chats`: translates, makes one service call, translates back."""

@@ -1,0 +1,143 @@
+"""What the routes of `chats` take and give."""
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from chats.domain import MAX_MEMBERS, MAX_NAME, ChatType, Role
+from config.http.serializers import StrictSerializer, TextField
+from config.kernel.clock import from_iso
+from config.kernel.ids import is_user_id
+
+USER_ID_PATTERN = "^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$"
+NAME_PATTERN = (
+    r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+)
+IDEMPOTENCY_KEY_PATTERN = "^[!-~]{1,128}$"
+_LINE_BREAKERS = {"Cc", "Zl", "Zp"}
+
+
+@extend_schema_field({"type": "string", "pattern": USER_ID_PATTERN, "example": "user_01HQX4Z9V7JY3W8K2M5N6P0R1S"})
+class UserIdField(TextField):
+    """A user's id."""
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if not is_user_id(text):
+            raise serializers.ValidationError("Not a user id.")
+        return text
+
+
+@extend_schema_field(
+    {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": NAME_PATTERN, "example": "Project Team"}
+)
+class NameField(TextField):
+    """A group's name: 1 to 100 characters on one line, not blank. Spaces around it are dropped."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"max_length": MAX_NAME, **options})
+
+    def to_internal_value(self, data: Any) -> str:
+        name = super().to_internal_value(data)
+        if any(unicodedata.category(character) in _LINE_BREAKERS for character in name):
+            raise serializers.ValidationError("Must not contain line breaks or control characters.")
+        if not name.strip():
+            raise serializers.ValidationError("Must not be blank.")
+        return name.strip()
+
+
+@extend_schema_field(OpenApiTypes.DATETIME)
+class MomentField(serializers.Field[datetime, Any, str, Any]):
+    """An ISO 8601 time with an offset."""
+
+    def to_internal_value(self, data: Any) -> datetime:
+        if not isinstance(data, str):
+            raise serializers.ValidationError("Must be a string.")
+        try:
+            return from_iso(data)
+        except ValueError as error:
+            raise serializers.ValidationError("Must be an ISO 8601 time with an offset.") from error
+        except OverflowError:
+            # A valid time whose offset carries it out of the calendar, at either end.
+            return datetime.max.replace(tzinfo=UTC) if data.startswith("9") else datetime.min.replace(tzinfo=UTC)
+
+
+class CreateChatBody(StrictSerializer):
+    """A chat to create."""
+
+    type = serializers.ChoiceField(choices=[str(kind) for kind in ChatType])
+    name = NameField(required=False, allow_null=True, help_text="Of a group; a direct chat has none.")
+    members = serializers.ListField(
+        child=UserIdField(),
+        max_length=MAX_MEMBERS,
+        help_text="The others. You are a member anyway, named or not. A direct chat has exactly one other.",
+    )
+
+
+class RenameChatBody(StrictSerializer):
+    """A group's new name."""
+
+    name = NameField()
+
+
+class ChangeMembersBody(StrictSerializer):
+    """`role` goes with `add` only."""
+
+    user_id = UserIdField()
+    action = serializers.ChoiceField(choices=["add", "remove"])
+    role = serializers.ChoiceField(choices=[str(Role.ADMIN), str(Role.MEMBER)], required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["action"] == "remove" and "role" in attrs:
+            raise serializers.ValidationError({"role": ["Only together with the action `add`."]})
+        return attrs
+
+
+class ChangeRoleBody(StrictSerializer):
+    """A member's new role."""
+
+    role = serializers.ChoiceField(
+        choices=[str(role) for role in Role], help_text="`owner` hands the ownership over; you become an admin."
+    )
+
+
+class MuteBody(StrictSerializer):
+    """How long to be silent."""
+
+    muted_until = MomentField(allow_null=True, help_text="null, or a time that has passed, unmutes.")
+
+
+class ChatAnswer(serializers.Serializer[Any]):
+    chat_id = serializers.CharField()
+    type = serializers.ChoiceField(choices=[str(kind) for kind in ChatType])
+    name = serializers.CharField(allow_null=True)
+    created_by = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+    last_sequence = serializers.IntegerField()
+
+
+class MemberAnswer(serializers.Serializer[Any]):
+    user_id = serializers.CharField()
+    display_name = serializers.CharField()
+    role = serializers.ChoiceField(choices=[str(role) for role in Role])
+    joined_at = serializers.DateTimeField()
+
+
+class MemberPageAnswer(serializers.Serializer[Any]):
+    items = MemberAnswer(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+
+
+class RemovedAnswer(serializers.Serializer[Any]):
+    user_id = serializers.CharField()
+    removed = serializers.BooleanField()
+
+
+class MuteAnswer(serializers.Serializer[Any]):
+    chat_id = serializers.CharField()
+    muted_until = serializers.DateTimeField(allow_null=True)

@@ -1,0 +1,17 @@
+"""The routes of `chats`, but for `/api/chats` itself, which `delivery` completes with the inbox."""
+
+from django.urls import URLPattern, path
+
+from chats.api.views import ChatView, MembersView, MemberView, MuteView
+from chats.services.details import ChatDetails
+from chats.services.members import Members
+from config.http.authentication import Verify
+
+
+def routes(*, details: ChatDetails, members: Members, verify: Verify) -> list[URLPattern]:
+    return [
+        path("api/chats/<str:chat_id>", ChatView.as_view(details=details, verify=verify)),
+        path("api/chats/<str:chat_id>/mute", MuteView.as_view(details=details, verify=verify)),
+        path("api/chats/<str:chat_id>/members", MembersView.as_view(members=members, verify=verify)),
+        path("api/chats/<str:chat_id>/members/<str:user_id>", MemberView.as_view(members=members, verify=verify)),
+    ]

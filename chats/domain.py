@@ -1,0 +1,165 @@
+"""What a chat is, what a member is, and what each role allows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from config.kernel.clock import to_iso
+from config.kernel.errors import Invalid
+from config.kernel.ids import ChatId, UserId
+
+MAX_MEMBERS = 1000
+MAX_NAME = 100
+
+
+class ChatType(StrEnum):
+    DIRECT = "direct"
+    GROUP = "group"
+
+
+class Role(StrEnum):
+    """A group has exactly one owner at any time; in a direct chat both are plain members."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    MEMBER = "member"
+
+    @property
+    def may_manage(self) -> bool:
+        """Add plain members, remove them, rename the group."""
+        return self is not Role.MEMBER
+
+    def may_remove(self, other: "Role") -> bool:
+        """The owner removes anyone but the owner; an admin removes plain members."""
+        return other is not Role.OWNER if self is Role.OWNER else self is Role.ADMIN and other is Role.MEMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    chat_id: ChatId
+    type: ChatType
+    name: str | None
+    created_by: UserId
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def is_direct(self) -> bool:
+        return self.type is ChatType.DIRECT
+
+
+@dataclass(frozen=True, slots=True)
+class ChatState:
+    """A chat and how far it has come."""
+
+    chat: Chat
+    last_sequence: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "chat_id": self.chat.chat_id,
+            "type": str(self.chat.type),
+            "name": self.chat.name,
+            "created_by": self.chat.created_by,
+            "created_at": to_iso(self.chat.created_at),
+            "updated_at": to_iso(self.chat.updated_at),
+            "last_sequence": self.last_sequence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDraft:
+    """What a user asks for who creates a chat."""
+
+    type: ChatType
+    name: str | None
+    member_ids: tuple[UserId, ...]
+
+    def others(self, creator_id: UserId) -> list[UserId]:
+        """The members besides the creator, who may or may not be named. Raises `Invalid` for a draft that cannot be."""
+        problems = self._name_problems() | self._member_problems(creator_id)
+        if problems:
+            raise Invalid("This chat cannot be created", fields=problems)
+        return [user_id for user_id in self.member_ids if user_id != creator_id]
+
+    def _name_problems(self) -> dict[str, list[str]]:
+        if self.type is ChatType.DIRECT:
+            return {} if self.name is None else {"name": ["A direct chat has no name."]}
+        return {"name": ["A group needs a name."]} if self.name is None else {}
+
+    def _member_problems(self, creator_id: UserId) -> dict[str, list[str]]:
+        first_place = {user_id: place for place, user_id in reversed(list(enumerate(self.member_ids)))}
+        again = [place for place, user_id in enumerate(self.member_ids) if first_place[user_id] != place]
+        if again:
+            return {f"members.{place}": ["This user is named twice."] for place in again}
+        others = len(first_place.keys() - {creator_id})
+        if self.type is ChatType.GROUP:
+            full = others + 1 > MAX_MEMBERS
+            return {"members": [f"A group has at most {MAX_MEMBERS:,} members, you included."]} if full else {}
+        if others == 0:
+            return {"members": ["A direct chat needs another user than yourself."]}
+        return {} if others == 1 else {"members": ["A direct chat has exactly one other member."]}
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What became of a draft: a new chat, or the one that was there already."""
+
+    state: ChatState
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A user's place in a chat, as stored."""
+
+    chat_id: ChatId
+    user_id: UserId
+    role: Role
+    joined_at: datetime
+    muted_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A chat that somebody may enter, and their place in it."""
+
+    chat: Chat
+    membership: Membership
+
+    @property
+    def role(self) -> Role:
+        return self.membership.role
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChat:
+    """One line of somebody's list of chats."""
+
+    state: ChatState
+    membership: Membership
+
+    def to_json(self) -> dict[str, Any]:
+        muted = self.membership.muted_until
+        return {
+            **self.state.to_json(),
+            "role": str(self.membership.role),
+            "muted_until": None if muted is None else to_iso(muted),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A membership with a face."""
+
+    membership: Membership
+    display_name: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "user_id": self.membership.user_id,
+            "display_name": self.display_name,
+            "role": str(self.membership.role),
+            "joined_at": to_iso(self.membership.joined_at),
+        }

@@ -1,0 +1,158 @@
+"""Brings chats into being: whole or not at all, and once however often the request comes.
+
+A chat is born in one transaction with its counter and its members. A group that is too large for a transaction gets its
+memberships first; they stay invisible until the transaction that makes the chat and its owner (ADR-012).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accounts.services.directory import UserDirectory
+from chats.domain import Chat, ChatDraft, ChatState, ChatType, Creation, Membership, Role
+from chats.services.access import Access
+from chats.services.creation_keys import CreationKeys
+from chats.services.news import News
+from chats.stores.chats import ChatStore
+from chats.stores.counters import CounterStore
+from chats.stores.memberships import MembershipStore
+from config.kernel.clock import Clock
+from config.kernel.errors import Invalid
+from config.kernel.ids import ChatId, IdFactory, UserId
+from config.stores.dynamodb import Database, Write
+from config.stores.dynamodb.database import TRANSACTION_ITEMS
+from config.stores.errors import TransactionCancelled, TransactionConflict
+
+BESIDE_MEMBERS = 3
+MAX_BORN_TOGETHER = TRANSACTION_ITEMS - BESIDE_MEMBERS
+"""Chat, counter and idempotency key leave room for so many memberships in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class BirthStores:
+    """The tables that a chat's birth touches."""
+
+    database: Database
+    chats: ChatStore
+    memberships: MembershipStore
+    counters: CounterStore
+    keys: CreationKeys
+
+
+class ChatCreation:
+    """Creates direct chats and groups."""
+
+    def __init__(
+        self, *, stores: BirthStores, access: Access, users: UserDirectory, news: News, clock: Clock, ids: IdFactory
+    ) -> None:
+        self._stores = stores
+        self._access = access
+        self._users = users
+        self._news = news
+        self._clock = clock
+        self._ids = ids
+
+    def create(self, creator_id: UserId, draft: ChatDraft, *, key: str | None = None) -> Creation:
+        """Create the chat, or return the one that is there: of the same two users, or of the same `key`.
+
+        The key counts for groups only, names the request for 24 hours, and wins over the draft: the same key with
+        another draft returns the first chat. Raises `Invalid` with a message for each field that is wrong.
+        """
+        others = draft.others(creator_id)
+        if draft.type is ChatType.DIRECT:
+            return self._create_direct(creator_id, others[0], draft)
+        return self._create_group(creator_id, others, draft, key)
+
+    def _create_direct(self, creator_id: UserId, partner_id: UserId, draft: ChatDraft) -> Creation:
+        first = self._stores.chats.find_direct(creator_id, partner_id)
+        if first is not None:
+            return self._existing(first, creator_id)
+        self._require_users([partner_id], draft)
+        chat = self._new_chat(creator_id, draft)
+        members = [_membership(chat, user_id, Role.MEMBER) for user_id in (creator_id, partner_id)]
+        claim = self._stores.chats.claiming_direct(chat.chat_id, creator_id, partner_id)
+        try:
+            self._stores.database.transact([claim, *self._birth(chat, members)])
+        except (TransactionCancelled, TransactionConflict) as error:
+            first = self._stores.chats.find_direct(creator_id, partner_id)
+            if first is None:
+                raise TransactionConflict("Another request is creating this chat") from error
+            if first != chat.chat_id:
+                return self._existing(first, creator_id)
+        return self._announced(chat, members)
+
+    def _create_group(
+        self, creator_id: UserId, others: Sequence[UserId], draft: ChatDraft, key: str | None
+    ) -> Creation:
+        if (first := self._find_by_key(creator_id, key)) is not None:
+            return self._existing(first, creator_id)
+        self._require_users(others, draft)
+        chat = self._new_chat(creator_id, draft)
+        owner = _membership(chat, creator_id, Role.OWNER)
+        members = [_membership(chat, user_id, Role.MEMBER) for user_id in others]
+        early, late = (members, []) if len(members) >= MAX_BORN_TOGETHER else ([], members)
+        self._stores.memberships.prepare(early)
+        try:
+            self._stores.database.transact([*self._birth(chat, [owner, *late]), *self._remembering(chat, key)])
+        except (TransactionCancelled, TransactionConflict) as error:
+            first = self._born_first(chat, key)
+            if first is None:
+                raise TransactionConflict("Another request is creating this chat") from error
+            if first != chat.chat_id:
+                self._stores.memberships.withdraw(early)
+                return self._existing(first, creator_id)
+        return self._announced(chat, [owner, *members])
+
+    def _birth(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
+        stores = self._stores
+        return [
+            stores.chats.creating(chat),
+            stores.counters.creating(chat.chat_id, now=chat.created_at),
+            *(stores.memberships.creating(membership) for membership in members),
+        ]
+
+    def _remembering(self, chat: Chat, key: str | None) -> list[Write]:
+        if key is None:
+            return []
+        return [self._stores.keys.remembering(chat.created_by, key, chat_id=chat.chat_id, now=chat.created_at)]
+
+    def _find_by_key(self, creator_id: UserId, key: str | None) -> ChatId | None:
+        return None if key is None else self._stores.keys.find(creator_id, key, now=self._clock.now())
+
+    def _born_first(self, chat: Chat, key: str | None) -> ChatId | None:
+        """Which chat stood in the way: a rival's under the same key, or this one, from an attempt without an answer."""
+        if (first := self._find_by_key(chat.created_by, key)) is not None:
+            return first
+        return None if self._stores.counters.find(chat.chat_id) is None else chat.chat_id
+
+    def _require_users(self, user_ids: Sequence[UserId], draft: ChatDraft) -> None:
+        unknown = set(user_ids) - self._users.public_faces(user_ids).keys()
+        if unknown:
+            places = [place for place, user_id in enumerate(draft.member_ids) if user_id in unknown]
+            raise Invalid(
+                "Some of the members do not exist",
+                fields={f"members.{place}": ["There is no such user."] for place in places},
+            )
+
+    def _new_chat(self, creator_id: UserId, draft: ChatDraft) -> Chat:
+        now = self._clock.now()
+        return Chat(
+            chat_id=self._ids.chat(),
+            type=draft.type,
+            name=draft.name,
+            created_by=creator_id,
+            created_at=now,
+            updated_at=now,
+        )
+
+    def _announced(self, chat: Chat, members: Sequence[Membership]) -> Creation:
+        self._news.chat_created(chat, [membership.user_id for membership in members])
+        return Creation(ChatState(chat, last_sequence=0), is_new=True)
+
+    def _existing(self, chat_id: ChatId, user_id: UserId) -> Creation:
+        """Raises `ChatNotFound` when the user has left the group meanwhile."""
+        chat = self._access.require_member(chat_id, user_id).chat
+        return Creation(ChatState(chat, last_sequence=self._stores.counters.find(chat_id) or 0), is_new=False)
+
+
+def _membership(chat: Chat, user_id: UserId, role: Role) -> Membership:
+    return Membership(chat_id=chat.chat_id, user_id=user_id, role=role, joined_at=chat.created_at)

@@ -1,0 +1,166 @@
+"""Who is in a group, in which role, and how that changes.
+
+A change is decided on strongly consistent reads and written on condition that what was read still holds. When a rival
+change came first it is decided again, on fresh reads, under the rules of the contract. So a group has exactly one owner
+at every moment, and nobody is removed or demoted on the strength of a role that somebody no longer has.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from accounts.services.directory import UserDirectory
+from chats.domain import Member, Membership, Role, Standing
+from chats.errors import MemberNotFound, OwnerMustTransfer, RoleTooLow
+from chats.events import Change
+from chats.services.access import Access
+from chats.services.joining import Joining
+from chats.services.news import News
+from chats.stores.memberships import MembershipStore
+from config.kernel.cursors import CursorCodec
+from config.kernel.ids import ChatId, UserId, is_user_id
+from config.kernel.retry import RetryPolicy
+from config.stores.dynamodb import Database
+from config.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPage:
+    items: list[Member]
+    next_cursor: str | None
+
+
+class Members:
+    """The members of groups. Every method raises `ChatNotFound` for a stranger."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        access: Access,
+        memberships: MembershipStore,
+        joining: Joining,
+        users: UserDirectory,
+        news: News,
+        cursors: CursorCodec,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self._database = database
+        self._access = access
+        self._memberships = memberships
+        self._joining = joining
+        self._users = users
+        self._news = news
+        self._cursors = cursors
+        self._retry = retry or RetryPolicy()
+
+    def list_members(self, chat_id: ChatId, caller_id: UserId, *, limit: int, cursor: str | None) -> MemberPage:
+        """Members by user id; their names come in one batch."""
+        self._access.require_member(chat_id, caller_id)
+        scope = f"members:{chat_id}"
+        after = None
+        if cursor is not None:
+            after = UserId(str(self._cursors.decode(cursor, scope=scope, owner=caller_id)["after"]))
+        page = self._memberships.list_of_chat(chat_id, limit=limit, after=after)
+        faces = self._users.public_faces([membership.user_id for membership in page.memberships])
+        items = [
+            Member(membership, faces[membership.user_id].display_name if membership.user_id in faces else "")
+            for membership in page.memberships
+        ]
+        if not page.more:
+            return MemberPage(items, next_cursor=None)
+        position = {"after": page.memberships[-1].user_id}
+        return MemberPage(items, next_cursor=self._cursors.encode(position, scope=scope, owner=caller_id))
+
+    def add(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
+        """Raises `RoleTooLow`, `AlreadyAMember`, `GroupFull`, `DirectChatIsFixed`; `Invalid` for an unknown user."""
+        standing = self._access.require_in_group(chat_id, caller_id)
+        if not standing.role.may_manage:
+            raise RoleTooLow("Only the owner and admins add members")
+        if role is not Role.MEMBER and standing.role is not Role.OWNER:
+            raise RoleTooLow("Only the owner appoints admins")
+        member = self._joining.join(chat_id, user_id, role)
+        self._news.memberships_changed(Change.ADDED, [member.membership], changed_by=caller_id)
+        return member
+
+    def remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> None:
+        """Remove a member, or leave when it is oneself.
+
+        Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
+        """
+        removed = self._decided(lambda: self._remove(chat_id, caller_id, user_id))
+        self._news.memberships_changed(Change.REMOVED, [removed], changed_by=caller_id)
+
+    def change_role(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
+        """Give a member another role. `owner` hands over: the member becomes the owner, and the caller an admin.
+
+        Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
+        """
+        membership, changed = self._decided(lambda: self._change_role(chat_id, caller_id, user_id, role))
+        if changed:
+            self._news.memberships_changed(Change.ROLE_CHANGED, changed, changed_by=caller_id)
+        face = self._users.public_faces([user_id]).get(user_id)
+        return Member(membership, face.display_name if face else "")
+
+    def _remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> Membership:
+        standing = self._access.require_in_group(chat_id, caller_id)
+        seen = standing.membership if user_id == caller_id else self._removable(standing, user_id)
+        if seen.role is Role.OWNER:
+            raise OwnerMustTransfer("The owner hands over the ownership before leaving")
+        self._memberships.remove(seen)
+        return seen
+
+    def _removable(self, standing: Standing, user_id: UserId) -> Membership:
+        if not standing.role.may_manage:
+            raise RoleTooLow("Only the owner and admins remove members")
+        seen = self._get(standing, user_id)
+        if not standing.role.may_remove(seen.role):
+            raise RoleTooLow("Only the owner removes admins, and nobody removes the owner")
+        return seen
+
+    def _change_role(
+        self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role
+    ) -> tuple[Membership, list[Membership]]:
+        """The membership as it now is, and all that changed."""
+        standing = self._access.require_in_group(chat_id, caller_id)
+        if standing.role is not Role.OWNER:
+            raise RoleTooLow("Only the owner changes roles")
+        seen = self._get(standing, user_id)
+        if seen.role is role:
+            return seen, []
+        if user_id == caller_id:
+            raise OwnerMustTransfer("Make another member the owner instead")
+        if role is Role.OWNER:
+            return self._hand_over(standing.membership, seen)
+        changed = self._memberships.change_role(seen, role)
+        return changed, [changed]
+
+    def _hand_over(self, owner: Membership, heir: Membership) -> tuple[Membership, list[Membership]]:
+        """Both sides in one transaction, each on condition of the role it was seen in: never two owners, never none."""
+        self._database.transact(
+            [
+                self._memberships.changing_role(heir, Role.OWNER),
+                self._memberships.changing_role(owner, Role.ADMIN),
+            ]
+        )
+        crowned, retired = replace(heir, role=Role.OWNER), replace(owner, role=Role.ADMIN)
+        return crowned, [crowned, retired]
+
+    def _get(self, standing: Standing, user_id: UserId) -> Membership:
+        if user_id == standing.membership.user_id:
+            return standing.membership
+        found = self._memberships.find(standing.chat.chat_id, user_id) if is_user_id(user_id) else None
+        if found is None:
+            raise MemberNotFound
+        return found
+
+    def _decided(self, decide: Callable[[], T]) -> T:
+        """Decide again when a rival change came first. Raises `TransactionConflict` when rivals keep coming."""
+        for _ in self._retry.tries():
+            try:
+                return decide()
+            except (ConditionFailed, TransactionCancelled):
+                continue
+        raise TransactionConflict("Others keep changing the members of this group")

@@ -1,0 +1,66 @@
+"""The table `chat_counters`: the highest sequence of each chat, and the proof that a chat exists.
+
+A counter is born with its chat in one transaction. Who needs to know strongly whether a chat exists reads its counter.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from chats.models import CounterModel
+from config.kernel.clock import to_iso
+from config.kernel.ids import ChatId
+from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
+from config.stores.dynamodb.database import BatchResult
+
+ALLOCATE_SEQUENCE = AccessPattern(
+    "Allocate sequence",
+    CounterModel,
+    Operation.TRANSACT_UPDATE,
+    key="chat_id",
+    condition="sequence_counter = :current",
+)
+CREATE_COUNTER = AccessPattern(
+    "Create counter", CounterModel, Operation.TRANSACT_PUT, key="chat_id", condition="attribute_not_exists(chat_id)"
+)
+GET_LATEST_SEQUENCE = AccessPattern(
+    "Get latest sequence", CounterModel, Operation.GET, key="chat_id", consistency=Consistency.STRONG
+)
+GET_LATEST_SEQUENCES = AccessPattern(
+    "Get latest sequences", CounterModel, Operation.BATCH_GET, key="chat_id", consistency=Consistency.STRONG
+)
+
+
+class CounterStore:
+    """Counters by chat."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, chat_id: ChatId) -> int | None:
+        item = self._database.get(GET_LATEST_SEQUENCE, chat_id)
+        return None if item is None else int(item.sequence_counter)
+
+    def find_many(self, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
+        return self.found_in(self._database.batch_get({GET_LATEST_SEQUENCES: [(chat_id,) for chat_id in chat_ids]}))
+
+    def found_in(self, result: BatchResult) -> dict[ChatId, int]:
+        """What a batch read of counters brought."""
+        items = result.raw(GET_LATEST_SEQUENCES).values()
+        return {ChatId(item["chat_id"]["S"]): int(item["sequence_counter"]["N"]) for item in items}
+
+    def creating(self, chat_id: ChatId, *, now: datetime) -> Write:
+        """The counter at birth: 0."""
+        item = CounterModel(chat_id=chat_id, sequence_counter=0, created_at=to_iso(now), updated_at=to_iso(now))
+        return self._database.putting(CREATE_COUNTER, item, CounterModel.chat_id.does_not_exist())
+
+    def moving(self, chat_id: ChatId, *, current: int, added: int, now: datetime) -> Write:
+        """From `current` to `current + added`, or not at all: fails when it stands elsewhere or does not exist."""
+        return self._database.updating(
+            ALLOCATE_SEQUENCE,
+            (chat_id,),
+            [
+                CounterModel.sequence_counter.set(current + added),
+                CounterModel.updated_at.set(to_iso(now)),
+            ],
+            CounterModel.sequence_counter == current,
+        )

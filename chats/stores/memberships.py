@@ -1,0 +1,236 @@
+"""The table `chat_memberships`: who is in which chat, in which role.
+
+Every right is decided on a strongly consistent read. Every change names, in its condition, the state it was decided
+on, so that a rival change makes it fail instead of breaking a rule.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from chats.domain import Membership, Role
+from chats.models import MembershipModel
+from config.kernel.clock import from_iso, to_iso
+from config.kernel.ids import ChatId, UserId
+from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
+from config.stores.dynamodb.database import BatchResult
+
+CHECK_USER_IN_CHAT = AccessPattern(
+    "Check user in chat",
+    MembershipModel,
+    Operation.GET,
+    key="chat_id, user_id",
+    consistency=Consistency.STRONG,
+)
+CHECK_USERS_IN_CHATS = AccessPattern(
+    "Check users in chats",
+    MembershipModel,
+    Operation.BATCH_GET,
+    key="chat_id, user_id",
+    consistency=Consistency.STRONG,
+)
+LIST_CHAT_MEMBERS = AccessPattern(
+    "List chat members",
+    MembershipModel,
+    Operation.QUERY,
+    key="chat_id",
+    consistency=Consistency.STRONG,
+)
+LIST_USERS_CHATS = AccessPattern(
+    "List user's chats",
+    MembershipModel,
+    Operation.QUERY,
+    key="user_id",
+    consistency=Consistency.EVENTUAL,
+    index=MembershipModel.user_chats_index,
+)
+COUNT_CHAT_MEMBERS = AccessPattern(
+    "Count chat members",
+    MembershipModel,
+    Operation.QUERY,
+    key="chat_id (Select=COUNT)",
+    consistency=Consistency.STRONG,
+)
+ADD_MEMBER = AccessPattern(
+    "Add member",
+    MembershipModel,
+    Operation.PUT,
+    key="chat_id, user_id",
+    condition="attribute_not_exists(user_id)",
+)
+REMOVE_MEMBER = AccessPattern(
+    "Remove member",
+    MembershipModel,
+    Operation.DELETE,
+    key="chat_id, user_id",
+    condition="role = :seen and joined_at = :seen",
+)
+CHANGE_ROLE = AccessPattern(
+    "Change role",
+    MembershipModel,
+    Operation.UPDATE,
+    key="chat_id, user_id",
+    condition="role = :seen",
+)
+HAND_OVER = AccessPattern(
+    "Hand over ownership",
+    MembershipModel,
+    Operation.TRANSACT_UPDATE,
+    key="chat_id, user_id (both sides)",
+    condition="role = :seen",
+)
+MUTE_CHAT = AccessPattern(
+    "Mute chat",
+    MembershipModel,
+    Operation.UPDATE,
+    key="chat_id, user_id",
+    condition="attribute_exists(user_id)",
+)
+CREATE_MEMBERSHIP = AccessPattern(
+    "Create membership with its chat",
+    MembershipModel,
+    Operation.TRANSACT_PUT,
+    key="chat_id, user_id",
+)
+PREPARE_MEMBERSHIPS = AccessPattern(
+    "Prepare memberships of a large group",
+    MembershipModel,
+    Operation.BATCH_PUT,
+    key="chat_id, user_id",
+)
+WITHDRAW_MEMBERSHIPS = AccessPattern(
+    "Withdraw memberships of a large group",
+    MembershipModel,
+    Operation.BATCH_DELETE,
+    key="chat_id, user_id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Part of a list, and whether more follows."""
+
+    memberships: list[Membership]
+    more: bool
+
+
+class MembershipStore:
+    """Memberships by chat and user."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, chat_id: ChatId, user_id: UserId) -> Membership | None:
+        item = self._database.get(CHECK_USER_IN_CHAT, chat_id, user_id)
+        return None if item is None else _membership(item)
+
+    def lookup(self, pairs: Iterable[tuple[ChatId, UserId]]) -> dict[AccessPattern[MembershipModel], list[Key]]:
+        """The keys to read, for a caller that reads other tables in the same request."""
+        return {CHECK_USERS_IN_CHATS: list(pairs)}
+
+    def found_in(self, result: BatchResult) -> dict[tuple[ChatId, UserId], Membership]:
+        """What a batch read with the keys of `lookup` brought."""
+        memberships = map(_membership, result.of(CHECK_USERS_IN_CHATS).values())
+        return {(membership.chat_id, membership.user_id): membership for membership in memberships}
+
+    def pairs_in(self, result: BatchResult) -> set[tuple[ChatId, UserId]]:
+        """Only who is where, for hot paths."""
+        items = result.raw(CHECK_USERS_IN_CHATS).values()
+        return {(ChatId(item["chat_id"]["S"]), UserId(item["user_id"]["S"])) for item in items}
+
+    def list_of_chat(self, chat_id: ChatId, *, limit: int, after: UserId | None) -> Slice:
+        """A chat's members by user id."""
+        position = None if after is None else {"chat_id": chat_id, "user_id": after}
+        return self._slice(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
+
+    def list_all(self, chat_id: ChatId) -> list[Membership]:
+        """All of a chat's members: at most about a thousand, by design."""
+        return [_membership(item) for item in self._database.query_all(LIST_CHAT_MEMBERS, chat_id)]
+
+    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> Slice:
+        """A user's memberships, those of the youngest chats first."""
+        position = None if after is None else {"user_id": user_id, "chat_id": after}
+        return self._slice(LIST_USERS_CHATS, user_id, limit=limit, forward=False, after=position)
+
+    def count(self, chat_id: ChatId) -> int:
+        return self._database.count(COUNT_CHAT_MEMBERS, chat_id)
+
+    def add(self, membership: Membership) -> None:
+        """Raises `ConditionFailed` when the user is a member already."""
+        self._database.put(ADD_MEMBER, _item(membership), MembershipModel.user_id.does_not_exist())
+
+    def remove(self, seen: Membership) -> None:
+        """Raises `ConditionFailed` when the membership is no longer the one that was seen."""
+        condition = (MembershipModel.role == str(seen.role)) & (MembershipModel.joined_at == to_iso(seen.joined_at))
+        self._database.delete(REMOVE_MEMBER, (seen.chat_id, seen.user_id), condition)
+
+    def change_role(self, seen: Membership, role: Role) -> Membership:
+        """Raises `ConditionFailed` when the role is no longer the one that was seen."""
+        key, action, condition = _role_change(seen, role)
+        return _membership(self._database.update(CHANGE_ROLE, key, [action], condition))
+
+    def changing_role(self, seen: Membership, role: Role) -> Write:
+        """One side of a hand-over."""
+        key, action, condition = _role_change(seen, role)
+        return self._database.updating(HAND_OVER, key, [action], condition)
+
+    def mute(self, chat_id: ChatId, user_id: UserId, until: datetime | None) -> Membership:
+        """Raises `ConditionFailed` when the user is not a member."""
+        muted_until = MembershipModel.muted_until
+        action = muted_until.remove() if until is None else muted_until.set(to_iso(until))
+        exists = MembershipModel.user_id.exists()
+        return _membership(self._database.update(MUTE_CHAT, (chat_id, user_id), [action], exists))
+
+    def creating(self, membership: Membership) -> Write:
+        """A membership born with its chat, whose id is new."""
+        return self._database.putting(CREATE_MEMBERSHIP, _item(membership))
+
+    def prepare(self, memberships: Sequence[Membership]) -> None:
+        """Write memberships of a chat that does not exist yet; nobody sees them before it does."""
+        self._database.batch_put(PREPARE_MEMBERSHIPS, [_item(membership) for membership in memberships])
+
+    def withdraw(self, memberships: Sequence[Membership]) -> None:
+        """Delete memberships that were prepared for a chat that will never exist."""
+        keys: list[Key] = [(membership.chat_id, membership.user_id) for membership in memberships]
+        self._database.batch_delete(WITHDRAW_MEMBERSHIPS, keys)
+
+    def _slice(
+        self,
+        pattern: AccessPattern[MembershipModel],
+        hash_key: str,
+        *,
+        limit: int,
+        forward: bool,
+        after: Mapping[str, str | int] | None,
+    ) -> Slice:
+        """One item more than wanted is read, so that the last page knows that it is the last."""
+        page = self._database.query(pattern, hash_key, limit=limit + 1, forward=forward, after=after)
+        memberships = [_membership(item) for item in page.items[:limit]]
+        return Slice(memberships=memberships, more=page.more or len(page.items) > limit)
+
+
+def _role_change(seen: Membership, role: Role) -> tuple[Key, Any, Any]:
+    key = (seen.chat_id, seen.user_id)
+    return key, MembershipModel.role.set(str(role)), MembershipModel.role == str(seen.role)
+
+
+def _item(membership: Membership) -> MembershipModel:
+    muted = membership.muted_until
+    return MembershipModel(
+        chat_id=membership.chat_id,
+        user_id=membership.user_id,
+        role=str(membership.role),
+        joined_at=to_iso(membership.joined_at),
+        muted_until=None if muted is None else to_iso(muted),
+    )
+
+
+def _membership(item: MembershipModel) -> Membership:
+    return Membership(
+        chat_id=ChatId(item.chat_id),
+        user_id=UserId(item.user_id),
+        role=Role(item.role),
+        joined_at=from_iso(item.joined_at),
+        muted_until=None if item.muted_until is None else from_iso(item.muted_until),
+    )

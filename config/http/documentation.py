@@ -1,0 +1,68 @@
+"""What the OpenAPI document says for all apps: failures with their codes, and that unknown fields are refused."""
+
+from collections import defaultdict
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
+from rest_framework import serializers
+
+from config.http.problems import CONTENT_TYPE, status_of
+from config.kernel import errors
+
+
+class ProblemSerializer(serializers.Serializer[object]):
+    """A failure: `code` is stable, `errors` maps a field to its messages."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    code = serializers.CharField()
+    detail = serializers.CharField()
+    errors = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.ListField(child=serializers.CharField()), required=False
+    )
+
+
+class StrictBodies(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Tells that a strict body takes no field it does not know."""
+
+    target_class = "config.http.serializers.StrictSerializer"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        return {**schema, "additionalProperties": False}
+
+
+BODY_FAILURES = (errors.Malformed, errors.Invalid, errors.TooLarge, errors.UnsupportedBody)
+"""What can be wrong with any JSON body."""
+
+
+def problems(*failures: type[errors.ParleyError], public: bool = False) -> dict[tuple[int, str], OpenApiResponse]:
+    """The responses of these failures, and of those that every view can have; `public` views ask for no token."""
+    always = (errors.Unavailable,) if public else (errors.Unauthenticated, errors.Unavailable)
+    by_status: dict[int, list[type[errors.ParleyError]]] = defaultdict(list)
+    for failure in dict.fromkeys((*failures, *always)):
+        by_status[status_of(failure)].append(failure)
+    return {(status, CONTENT_TYPE): _response(status, by_status[status]) for status in sorted(by_status)}
+
+
+def _response(status: int, failures: list[type[errors.ParleyError]]) -> OpenApiResponse:
+    codes = ", ".join(f"`{code}`" for code in dict.fromkeys(failure.code for failure in failures))
+    return OpenApiResponse(
+        ProblemSerializer,
+        description=f"{failures[0].title}. Code: {codes}" if len(failures) == 1 else f"Codes: {codes}",
+        examples=[_example(status, failure) for failure in failures],
+    )
+
+
+def _example(status: int, failure: type[errors.ParleyError]) -> OpenApiExample:
+    value = {
+        "type": f"urn:parley:error:{failure.code}",
+        "title": failure.title,
+        "status": status,
+        "code": failure.code,
+        "detail": failure.title,
+    }
+    return OpenApiExample(failure.__name__, value=value, media_type=CONTENT_TYPE, response_only=True)

@@ -1,0 +1,280 @@
+"""`chats` and the inbox on a real database, reached as a client reaches them, with doubles where a test looks in."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import orjson
+from django.test import Client
+
+import chats.api.urls
+import delivery.api.urls
+from accounts.domain import PublicUser, User
+from accounts.services.directory import UserDirectory
+from accounts.stores.users import UserStore
+from chats.domain import MAX_MEMBERS
+from chats.services.access import Access
+from chats.services.creation import BirthStores, ChatCreation
+from chats.services.details import ChatDetails
+from chats.services.joining import Joining
+from chats.services.listing import ChatListing
+from chats.services.members import Members
+from chats.services.news import News
+from chats.services.posting import Posting
+from chats.stores.chats import ChatStore
+from chats.stores.counters import CounterStore
+from chats.stores.memberships import MembershipStore
+from config.kernel.clock import Clock
+from config.kernel.cursors import CursorCodec
+from config.kernel.events import Event
+from config.kernel.ids import ChatId, IdFactory, UserId
+from config.stores.announcer import Announcer
+from config.stores.dynamodb import Database
+from config.stores.kafka import Outgoing
+from delivery.services.inbox import Inbox
+from delivery.services.watermarks import Watermarks
+from delivery.stores.watermarks import WatermarkStore
+from messaging.domain import Message
+from messaging.services.history import History
+from messaging.stores.idempotency import ChatCreationKeys
+from messaging.stores.messages import MessageStore
+from tests.doubles import verify_user_id
+
+
+class RecordingAnnouncer(Announcer):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def announce(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
+        self.events += [outgoing.event for outgoing in batch]
+
+
+class Stage:
+    """The services under test, wired as `config.wiring` does, and the people who use them."""
+
+    def __init__(
+        self, database: Database, announcer: Announcer, clock: Clock, *, member_limit: int = MAX_MEMBERS
+    ) -> None:
+        self.database, self.clock, self.ids = database, clock, IdFactory(clock)
+        self.chats, self.memberships = ChatStore(database), MembershipStore(database)
+        self.counters, self.watermarks = CounterStore(database), WatermarkStore(database)
+        self.user_store = UserStore(database)
+        self.users = UserDirectory(self.user_store)
+        self.access = Access(chats=self.chats, memberships=self.memberships)
+        self.news = News(announcer=announcer, ids=self.ids, clock=clock)
+        self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
+        self.creation = self._creation()
+        self.details = ChatDetails(
+            access=self.access, chats=self.chats, memberships=self.memberships, counters=self.counters, clock=clock
+        )
+        joining = Joining(memberships=self.memberships, users=self.users, clock=clock, limit=member_limit)
+        cursors = CursorCodec("a secret of the tests")
+        self.members = Members(
+            database=database,
+            access=self.access,
+            memberships=self.memberships,
+            joining=joining,
+            users=self.users,
+            news=self.news,
+            cursors=cursors,
+        )
+        self.history = History(database=database, messages=MessageStore(database), posting=self.posting)
+        self.acknowledgements = Watermarks(
+            database=database, store=self.watermarks, posting=self.posting, cursors=cursors, clock=clock
+        )
+        self.inbox = Inbox(
+            chats=ChatListing(
+                database=database, chats=self.chats, memberships=self.memberships, counters=self.counters
+            ),
+            history=self.history,
+            watermarks=self.watermarks,
+            cursors=cursors,
+        )
+
+    def _creation(self) -> ChatCreation:
+        stores = BirthStores(
+            database=self.database,
+            chats=self.chats,
+            memberships=self.memberships,
+            counters=self.counters,
+            keys=ChatCreationKeys(self.database),
+        )
+        return ChatCreation(
+            stores=stores, access=self.access, users=self.users, news=self.news, clock=self.clock, ids=self.ids
+        )
+
+    def urlconf(self) -> ModuleType:
+        module = ModuleType("urls_of_the_stage")
+        module.urlpatterns = [  # type: ignore[attr-defined]
+            *chats.api.urls.routes(details=self.details, members=self.members, verify=verify_user_id),
+            *delivery.api.urls.routes(
+                inbox=self.inbox,
+                creation=self.creation,
+                watermarks=self.acknowledgements,
+                verify=verify_user_id,
+            ),
+        ]
+        module.handler404 = "config.http.problems.not_found"  # type: ignore[attr-defined]
+        return module
+
+    def user(self, name: str = "Somebody") -> "Person":
+        user_id, now = self.ids.user(), self.clock.now()
+        number = f"+4915{int.from_bytes(user_id[-6:].encode()) % 10**9:09d}"
+        self.user_store.create(User(user_id, number, True, name, now, now))
+        return Person(user_id)
+
+    def say(self, chat_id: ChatId, sender_id: UserId, content: str) -> None:
+        """Store a message as the ingest path would."""
+        current = self.posting.find_counter(chat_id)
+        assert current is not None
+        message = Message(
+            self.ids.message(), chat_id, current + 1, sender_id, "c", content, "text/plain", "2026-01-30T14:30:00.000Z"
+        )
+        moving = self.posting.moving_counter(chat_id, current=current, added=1, now=self.clock.now())
+        self.database.transact([moving, MessageStore(self.database).storing(message)])
+
+    def role_of(self, chat_id: ChatId, person: "Person") -> str | None:
+        found = self.memberships.find(chat_id, person.user_id)
+        return None if found is None else str(found.role)
+
+
+class Answer:
+    """What came back over HTTP."""
+
+    def __init__(self, response: Any) -> None:
+        self.status, self.headers = response.status_code, response.headers
+        self.body: Any = orjson.loads(response.content) if response.content else None
+
+    @property
+    def code(self) -> str | None:
+        """The failure's code, None for a success."""
+        return None if self.status < 400 else str(self.body["code"])
+
+
+class Person:
+    """A user with a client."""
+
+    def __init__(self, user_id: UserId) -> None:
+        self.user_id = user_id
+
+    def get(self, path: str, **query: Any) -> Answer:
+        return self.call("GET", path, query=query)
+
+    def post(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.call("POST", path, body, headers=headers)
+
+    def put(self, path: str, body: Any) -> Answer:
+        return self.call("PUT", path, body)
+
+    def patch(self, path: str, body: Any) -> Answer:
+        return self.call("PATCH", path, body)
+
+    def delete(self, path: str) -> Answer:
+        return self.call("DELETE", path)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        client = Client(raise_request_exception=False)
+        response = client.generic(
+            method,
+            path,
+            b"" if body is None else orjson.dumps(body),
+            content_type="application/json",
+            query_params=query,
+            headers={"Authorization": f"Bearer {self.user_id}", **(headers or {})},
+        )
+        return Answer(response)
+
+    def create_group(self, *others: "Person", name: str = "Team", **headers: str) -> Answer:
+        members = [other.user_id for other in others]
+        return self.post("/api/chats", {"type": "group", "name": name, "members": members}, **headers)
+
+    def create_direct(self, other: "Person") -> Answer:
+        return self.post("/api/chats", {"type": "direct", "members": [other.user_id]})
+
+    def add(self, chat_id: str, other: "Person", **role: str) -> Answer:
+        body = {"user_id": other.user_id, "action": "add", **role}
+        return self.post(f"/api/chats/{chat_id}/members", body)
+
+    def give_role(self, chat_id: str, other: "Person", role: str) -> Answer:
+        return self.patch(f"/api/chats/{chat_id}/members/{other.user_id}", {"role": role})
+
+    def remove(self, chat_id: str, other: "Person") -> Answer:
+        return self.delete(f"/api/chats/{chat_id}/members/{other.user_id}")
+
+
+def crowd(stage: Stage, size: int) -> list[Person]:
+    """Users who exist as far as the directory is asked; cheaper than registering each."""
+    people = [Person(stage.ids.user()) for _ in range(size)]
+    known = {person.user_id: PublicUser(person.user_id, "One of many") for person in people}
+    find = stage.users.public_faces
+
+    def public_faces(user_ids: Iterable[UserId]) -> dict[UserId, PublicUser]:
+        wanted = list(user_ids)
+        return {user_id: known[user_id] for user_id in wanted if user_id in known} | find(
+            user_id for user_id in wanted if user_id not in known
+        )
+
+    stage.users.public_faces = public_faces  # type: ignore[method-assign]
+    return people
+
+
+@contextmanager
+def just_before(database: Database, operation: str, rival: Callable[[], object]) -> Iterator[None]:
+    """Let a rival act once, between the moment something was decided and its first `operation`."""
+    send, pending = database.connection.dispatch, [rival]
+
+    def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        if operation_name == operation and pending:
+            pending.pop()()
+        return send(operation_name, operation_kwargs)
+
+    database.connection.dispatch = dispatch  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        database.connection.dispatch = send  # type: ignore[method-assign]
+    assert not pending, f"no {operation} was sent"
+
+
+@contextmanager
+def captured(database: Database) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """Every request that leaves for DynamoDB."""
+    send, requests = database.connection.dispatch, list[tuple[str, dict[str, Any]]]()
+
+    def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        requests.append((operation_name, operation_kwargs))
+        return send(operation_name, operation_kwargs)
+
+    database.connection.dispatch = dispatch  # type: ignore[method-assign]
+    try:
+        yield requests
+    finally:
+        database.connection.dispatch = send  # type: ignore[method-assign]
+
+
+def all_at_once(actions: Sequence[Callable[[], Answer]]) -> list[Answer]:
+    """Start the actions together and return their answers in order."""
+    barrier, answers = threading.Barrier(len(actions)), dict[int, Answer]()
+
+    def run(place: int) -> None:
+        barrier.wait(10)
+        answers[place] = actions[place]()
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(actions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return [answers[place] for place in range(len(actions))]

@@ -1,0 +1,88 @@
+"""Role × route × own or foreign chat: who may do what, in one table."""
+
+from collections.abc import Callable
+
+import pytest
+
+from config.kernel.ids import ChatId
+from tests.integration.chats.stage import Answer, Person, Stage
+
+OK, NO, GONE = 200, 403, 404
+ROLES = ("owner", "admin", "member", "stranger")
+
+
+class Scene:
+    """A group with everyone a request may come from or be aimed at."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.people = {role: stage.user(role) for role in ROLES}
+        self.second_admin, self.second_member, self.newcomer = stage.user(), stage.user(), stage.user()
+        owner = self.people["owner"]
+        group = (self.people["admin"], self.people["member"], self.second_admin, self.second_member)
+        self.chat_id = ChatId(owner.create_group(*group).body["chat_id"])
+        for admin in (self.people["admin"], self.second_admin):
+            owner.give_role(self.chat_id, admin, "admin")
+
+
+Attempt = Callable[[Scene, Person, str], Answer]
+
+ROUTES: dict[str, tuple[Attempt, tuple[int, int, int]]] = {
+    "read": (lambda s, p, c: p.get(f"/api/chats/{c}"), (OK, OK, OK)),
+    "rename": (lambda s, p, c: p.patch(f"/api/chats/{c}", {"name": "New"}), (OK, OK, NO)),
+    "mute": (lambda s, p, c: p.put(f"/api/chats/{c}/mute", {"muted_until": None}), (OK, OK, OK)),
+    "list members": (lambda s, p, c: p.get(f"/api/chats/{c}/members"), (OK, OK, OK)),
+    "add a member": (lambda s, p, c: p.add(c, s.newcomer), (OK, OK, NO)),
+    "add an admin": (lambda s, p, c: p.add(c, s.newcomer, role="admin"), (OK, NO, NO)),
+    "remove a member": (lambda s, p, c: p.remove(c, s.second_member), (204, 204, NO)),
+    "remove an admin": (lambda s, p, c: p.remove(c, s.second_admin), (204, NO, NO)),
+    "remove by action": (
+        lambda s, p, c: p.post(f"/api/chats/{c}/members", {"user_id": s.second_member.user_id, "action": "remove"}),
+        (OK, OK, NO),
+    ),
+    "appoint": (lambda s, p, c: p.give_role(c, s.second_member, "admin"), (OK, NO, NO)),
+    "dismiss": (lambda s, p, c: p.give_role(c, s.second_admin, "member"), (OK, NO, NO)),
+    "hand over": (lambda s, p, c: p.give_role(c, s.second_member, "owner"), (OK, NO, NO)),
+    "leave": (lambda s, p, c: p.remove(c, p), (409, 204, 204)),
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("route", ROUTES)
+def test_in_their_own_chat(stage: Stage, route: str, role: str) -> None:
+    scene = Scene(stage)
+    attempt, (owner, admin, member) = ROUTES[route]
+    expected = {"owner": owner, "admin": admin, "member": member, "stranger": GONE}[role]
+    answer = attempt(scene, scene.people[role], scene.chat_id)
+    assert answer.status == expected
+    if expected == NO:
+        assert answer.code == "forbidden"
+    if expected == GONE:
+        assert answer.code == "chat_not_found"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_in_a_foreign_chat_and_in_one_that_does_not_exist(stage: Stage, route: str) -> None:
+    """A foreign group, a foreign direct chat, no chat and no id: the answers are the same to the letter."""
+    scene, attempt = Scene(stage), ROUTES[route][0]
+    one, other = stage.user(), stage.user()
+    foreign = [one.create_group(other).body["chat_id"], one.create_direct(other).body["chat_id"]]
+    for role in ROLES:
+        answers = [
+            attempt(scene, scene.people[role], chat_id)
+            for chat_id in (*foreign, stage.ids.chat(), "chat_1", "nonsense")
+        ]
+        assert {answer.code for answer in answers} == {"chat_not_found"}
+        assert all(answer.body == answers[0].body for answer in answers)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_without_a_token(stage: Stage, route: str) -> None:
+    scene, attempt = Scene(stage), ROUTES[route][0]
+
+    class Nobody(Person):
+        def call(self, *args: object, **options: object) -> Answer:
+            options["headers"] = {"Authorization": ""}
+            return super().call(*args, **options)  # type: ignore[arg-type]
+
+    answer = attempt(scene, Nobody(scene.people["owner"].user_id), scene.chat_id)
+    assert (answer.status, answer.code) == (401, "authentication_required")

@@ -1,0 +1,3 @@
+from tests.integration.chats.conftest import announcer, clock, database, stage
+
+__all__ = ["announcer", "clock", "database", "stage"]

@@ -1,0 +1,138 @@
+"""The inbox: a user's chats, what was said last, and how much of it is unread."""
+
+import pytest
+
+from chats.domain import Membership, Role
+from config.kernel.ids import ChatId
+from config.stores.dynamodb import Database
+from tests.doubles import SettableClock
+from tests.integration.chats.stage import Person, Stage
+
+
+@pytest.fixture
+def ada(stage: Stage) -> Person:
+    return stage.user("Ada")
+
+
+@pytest.fixture
+def bob(stage: Stage) -> Person:
+    return stage.user("Bob")
+
+
+def listed(person: Person, **query: object) -> list[str]:
+    return [item["chat_id"] for item in person.get("/api/chats", **query).body["items"]]
+
+
+class TestAnEntry:
+    def test_it_tells_all_that_a_list_of_chats_shows(self, stage: Stage, ada: Person, bob: Person) -> None:
+        chat = ada.create_group(bob, name="Team").body
+        chat_id = ChatId(chat["chat_id"])
+        for content in ("one", "two", "three"):
+            stage.say(chat_id, ada.user_id, content)
+        stage.watermarks.advance(bob.user_id, chat_id, 1, now=stage.clock.now())
+        [entry] = bob.get("/api/chats").body["items"]
+        last_message = entry.pop("last_message")
+        assert entry == {
+            **chat,
+            "last_sequence": 3,
+            "role": "member",
+            "muted_until": None,
+            "last_acked_sequence": 1,
+            "unread_count": 2,
+        }
+        assert (last_message["sequence"], last_message["content"], last_message["sender_id"]) == (
+            3,
+            "three",
+            ada.user_id,
+        )
+        assert set(last_message) == {
+            "message_id",
+            "chat_id",
+            "sequence",
+            "sender_id",
+            "client_message_id",
+            "content",
+            "content_type",
+            "created_at",
+        }
+
+    def test_a_silent_chat_has_no_last_message_and_nothing_unread(self, ada: Person) -> None:
+        ada.create_group()
+        [entry] = ada.get("/api/chats").body["items"]
+        assert (entry["last_sequence"], entry["last_acked_sequence"], entry["unread_count"]) == (0, 0, 0)
+        assert entry["last_message"] is None
+
+    def test_everything_is_unread_by_who_never_acknowledged(self, stage: Stage, ada: Person, bob: Person) -> None:
+        chat_id = ChatId(ada.create_direct(bob).body["chat_id"])
+        stage.say(chat_id, ada.user_id, "hi")
+        assert bob.get("/api/chats").body["items"][0]["unread_count"] == 1
+
+
+class TestTheList:
+    def test_the_youngest_chat_comes_first(self, ada: Person, clock: SettableClock) -> None:
+        made = []
+        for name in ("one", "two", "three"):
+            made.append(ada.create_group(name=name).body["chat_id"])
+            clock.advance(seconds=1)
+        assert listed(ada) == made[::-1]
+
+    def test_pages_are_stable_while_chats_come_and_go(self, ada: Person, bob: Person, clock: SettableClock) -> None:
+        made = []
+        for _ in range(7):
+            made.append(bob.create_group(ada).body["chat_id"])
+            clock.advance(seconds=1)
+        first = ada.get("/api/chats", limit=3).body
+        bob.create_group(ada)
+        bob.remove(first["items"][2]["chat_id"], ada)
+        second = ada.get("/api/chats", limit=3, cursor=first["next_cursor"]).body
+        third = ada.get("/api/chats", limit=3, cursor=second["next_cursor"]).body
+        pages = [[item["chat_id"] for item in page["items"]] for page in (first, second, third)]
+        assert pages == [made[:3:-1], made[3:0:-1], made[:1]]
+        assert third["next_cursor"] is None
+
+    def test_a_page_that_ends_with_the_list_says_so(self, ada: Person) -> None:
+        for _ in range(2):
+            ada.create_group()
+        assert ada.get("/api/chats", limit=2).body["next_cursor"] is None
+
+    def test_the_largest_page_is_read_in_bounded_batches(self, stage: Stage, ada: Person) -> None:
+        memberships = [Membership(stage.ids.chat(), ada.user_id, Role.MEMBER, stage.clock.now()) for _ in range(150)]
+        stage.memberships.prepare(memberships)
+        whole = [ada.create_group().body["chat_id"] for _ in range(60)]
+        first = ada.get("/api/chats", limit=200).body
+        second = ada.get("/api/chats", limit=200, cursor=first["next_cursor"]).body
+        found = [item["chat_id"] for page in (first, second) for item in page["items"]]
+        assert (sorted(found), second["next_cursor"]) == (sorted(whole), None)
+
+    def test_a_group_that_was_never_finished_is_left_out(self, stage: Stage, ada: Person) -> None:
+        membership = Membership(stage.ids.chat(), ada.user_id, Role.MEMBER, stage.clock.now())
+        stage.memberships.prepare([membership])
+        chat_id = ada.create_group().body["chat_id"]
+        assert listed(ada) == [chat_id]
+
+    def test_a_membership_that_only_the_index_still_has_shows_nothing(
+        self, stage: Stage, ada: Person, bob: Person, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The index may be behind; what was said in the chat must not be told to who was removed from it."""
+        chat_id = ChatId(ada.create_group(bob).body["chat_id"])
+        stage.say(chat_id, ada.user_id, "not for Bob")
+        behind = stage.memberships.list_of_user(bob.user_id, limit=10, after=None)
+        ada.remove(chat_id, bob)
+        monkeypatch.setattr(stage.memberships, "list_of_user", lambda *args, **options: behind)
+        assert listed(bob) == []
+
+    def test_cursors_are_bound_to_their_owner(self, ada: Person, bob: Person) -> None:
+        for _ in range(2):
+            ada.create_group()
+        cursor = ada.get("/api/chats", limit=1).body["next_cursor"]
+        for answer in (bob.get("/api/chats", cursor=cursor), ada.get("/api/chats", cursor="forged")):
+            assert (answer.status, answer.code) == (400, "invalid_request")
+
+    @pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 201}, {"limit": "all"}, {"page": 2}])
+    def test_queries_that_make_no_sense_are_refused(self, ada: Person, query: dict[str, object]) -> None:
+        answer = ada.get("/api/chats", **query)
+        assert (answer.status, list(answer.body["errors"])) == (422, list(query))
+
+    def test_nobody_gets_a_list_without_a_token(self, stage: Stage) -> None:
+        answer = Person(stage.ids.user()).call("GET", "/api/chats", headers={"Authorization": ""})
+        assert (answer.status, answer.code) == (401, "authentication_required")

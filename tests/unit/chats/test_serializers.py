@@ -1,0 +1,59 @@
+"""Names, times and ids at the edge: what is taken, and that the OpenAPI document says the same."""
+
+import re
+from typing import Any
+
+import pytest
+
+from chats.api.serializers import IDEMPOTENCY_KEY_PATTERN, NAME_PATTERN, USER_ID_PATTERN, MuteBody, RenameChatBody
+from config.kernel.clock import SystemClock, to_iso
+from config.kernel.ids import IdFactory
+
+
+def accepted(serializer: type[Any], data: object) -> bool:
+    return bool(serializer(data=data).is_valid())
+
+
+GOOD_NAMES = ["a", " a ", "Familie Müller", "👩‍👩‍👧", "مجموعة", "x" * 100, "a b\u00a0c"]
+BAD_NAMES = ["", "   ", "\u00a0", "a\nb", "a\tb", "\x7f", "\x85", "a\u2028", "a\u2029", "x" * 101]
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", GOOD_NAMES)
+    def test_good_ones_are_taken(self, name: str) -> None:
+        assert accepted(RenameChatBody, {"name": name})
+        assert re.fullmatch(NAME_PATTERN, name)
+
+    @pytest.mark.parametrize("name", BAD_NAMES)
+    def test_bad_ones_are_refused_and_the_document_says_so(self, name: str) -> None:
+        assert not accepted(RenameChatBody, {"name": name})
+        assert len(name) > 100 or not re.fullmatch(NAME_PATTERN, name)
+
+    @pytest.mark.parametrize("name", [1, True, None, ["a"], {"a": "b"}])
+    def test_what_is_no_text_is_no_name(self, name: object) -> None:
+        assert not accepted(RenameChatBody, {"name": name})
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        ("text", "stored"),
+        [
+            ("2026-02-01T10:00:00+02:00", "2026-02-01T08:00:00.000Z"),
+            ("2026-02-01T10:00:00.123456Z", "2026-02-01T10:00:00.123Z"),
+        ],
+    )
+    def test_any_offset_is_understood(self, text: str, stored: str) -> None:
+        body = MuteBody(data={"muted_until": text})
+        assert body.is_valid()
+        assert to_iso(body.validated_data["muted_until"]) == stored
+
+    @pytest.mark.parametrize("text", ["2026-02-01T10:00:00", "2026-02-30T10:00:00Z", "now", "", 12, False])
+    def test_the_rest_is_refused(self, text: object) -> None:
+        assert not accepted(MuteBody, {"muted_until": text})
+
+
+def test_ids_and_keys_match_their_documented_patterns() -> None:
+    user_id = IdFactory(SystemClock()).user()
+    assert re.fullmatch(USER_ID_PATTERN, user_id)
+    assert re.fullmatch(IDEMPOTENCY_KEY_PATTERN, "2f1c-~!")
+    assert not re.fullmatch(IDEMPOTENCY_KEY_PATTERN, "a b")
