@@ -1,0 +1,85 @@
+"""What waits to be written to one connection."""
+
+import asyncio
+import json
+
+from delivery.gateway import frames
+from delivery.gateway.frames import Plain
+from delivery.gateway.outbox import MAX_FRAMES, Outbox
+
+
+class Light:
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+
+
+class Wire:
+    """Collects what is written, and notes an overflow."""
+
+    def __init__(self, light: Light | None = None) -> None:
+        self.written: list[str] = []
+        self.overflowed = False
+        self.outbox = Outbox(self.write, light=light, overflow=self.overflow)
+
+    async def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def overflow(self) -> None:
+        self.overflowed = True
+
+
+def message(sequence: int, chat: str = "chat_a") -> frames.Frame:
+    return next(frames.delivered([{"type": "message", "chat_id": chat, "sequence": sequence}]))
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class TestOutbox:
+    async def test_the_greeting_goes_before_what_came_early(self) -> None:
+        wire = Wire()
+        wire.outbox.put(Plain("early"))
+        await settle()
+        assert wire.written == []
+        wire.outbox.open_with(Plain("connected"))
+        await settle()
+        assert wire.written == ["connected", "early"]
+
+    async def test_messages_of_one_chat_that_wait_together_travel_together(self) -> None:
+        light = Light()
+        wire = Wire(light)
+        wire.outbox.open_with(Plain("connected"))
+        await settle()
+        light.open.clear()
+        for sequence in (1, 2, 3):
+            wire.outbox.put(message(sequence))
+        wire.outbox.put(message(1, "chat_b"))
+        await settle()
+        assert len(wire.written) == 1
+        light.open.set()
+        await settle()
+        batch, single = (json.loads(text) for text in wire.written[1:])
+        assert [item["sequence"] for item in batch["messages"]] == [1, 2, 3]
+        assert single["chat_id"] == "chat_b"
+
+    async def test_a_client_that_does_not_read_is_given_up_and_holds_nothing(self) -> None:
+        light = Light()
+        light.open.clear()
+        wire = Wire(light)
+        wire.outbox.open_with(Plain("connected"))
+        for _ in range(MAX_FRAMES):
+            wire.outbox.put(Plain("x"))
+        assert wire.overflowed
+        wire.outbox.put(Plain("more"))
+        light.open.set()
+        await settle()
+        assert wire.written == []
+
+    async def test_large_frames_overflow_by_their_size(self) -> None:
+        wire = Wire()
+        for _ in range(5):
+            wire.outbox.put(Plain("x" * 1024 * 1024))
+        assert wire.overflowed
