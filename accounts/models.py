@@ -50,7 +50,7 @@ class UserSessionsIndex(GlobalSecondaryIndex["SessionModel"]):
 
 
 class SessionModel(Table):
-    """One device's login. `previous_token_hash` and `rotated_at` serve the refresh grace of ADR-010."""
+    """One device's login. `previous_token_hash`, `rotation_salt`, `rotated_at` serve the refresh grace of ADR-010."""
 
     class Meta:
         table_name = "sessions"
@@ -63,6 +63,7 @@ class SessionModel(Table):
     device_id = UnicodeAttribute()
     refresh_token_hash = UnicodeAttribute()
     previous_token_hash = UnicodeAttribute(null=True)
+    rotation_salt = UnicodeAttribute(null=True)
     rotated_at = UnicodeAttribute(null=True)
     created_at = UnicodeAttribute()
     expires_at = UnicodeAttribute()

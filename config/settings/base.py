@@ -19,14 +19,23 @@ TABLE_PREFIX = env.text("TABLE_PREFIX")
 STORE_THREADS = env.whole("STORE_THREADS", 32)
 KAFKA_BOOTSTRAP_SERVERS = env.text("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
 KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
+KAFKA_SESSION_TIMEOUT_MS = env.whole("KAFKA_SESSION_TIMEOUT_MS", 10_000)
 REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+}
 
 # Edges
 ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS")
 ALLOWED_ORIGINS = env.listed("ALLOWED_ORIGINS")
+TRUSTED_PROXIES = env.listed("TRUSTED_PROXIES")
+SECRET_KEY_FALLBACKS = env.listed("SECRET_KEY_FALLBACKS")
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
 APPEND_SLASH = False
+SEND_RATE = env.number("SEND_RATE", 100)
+SEND_BURST = env.whole("SEND_BURST", 500)
+TOKEN_GRACE = env.number("TOKEN_GRACE", 60)
 MAX_BODY_BYTES = 256 * 1024
 
 INSTALLED_APPS = [
@@ -35,6 +44,7 @@ INSTALLED_APPS = [
     "channels",
     "rest_framework",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "config.apps.ParleyConfig",
     "accounts.apps.AccountsConfig",
     "chats.apps.ChatsConfig",
@@ -44,6 +54,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
@@ -68,6 +79,14 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
+    "COMPONENT_SPLIT_PATCH": False,
+    "ENUM_NAME_OVERRIDES": {"RoleEnum": ["owner", "admin", "member"]},
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "config.http.schema.complete",
+    ],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 USE_TZ = True
@@ -87,6 +106,7 @@ LOGGING: dict[str, Any] = {
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
         "botocore": {"level": "WARNING"},
+        "pynamodb": {"level": "WARNING"},
         "daphne": {"level": "WARNING"},
     },
 }

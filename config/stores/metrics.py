@@ -22,3 +22,6 @@ KAFKA_SECONDS = Histogram(
     "Time from handing a batch to Kafka to its last delivery report.",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
 )
+UNLIMITED_REQUESTS = Counter(
+    "parley_unlimited_requests_total", "Requests let through without their limit, Redis being away.", ["limit"]
+)

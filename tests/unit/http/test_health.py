@@ -3,11 +3,19 @@
 import json
 import threading
 
+from django.http import HttpResponse
 from django.test import RequestFactory
+from django.views import View
 
 from config.http.health import EngineProbes, LiveView, MetricsView, ReadyView
 from config.stores.errors import StoreUnavailable
 from tests.doubles import eventually
+
+
+def get(view: type[View], **options: object) -> HttpResponse:
+    response = view.as_view(**options)(RequestFactory().get("/"))
+    assert isinstance(response, HttpResponse)
+    return response
 
 
 def answers() -> None:
@@ -20,16 +28,14 @@ def refuses() -> None:
 
 class TestReadiness:
     def test_all_engines_answer(self) -> None:
-        view = ReadyView.as_view(probes=EngineProbes({"dynamodb": answers, "redis": answers}))
-        response = view(RequestFactory().get("/readyz"))
+        response = get(ReadyView, probes=EngineProbes({"dynamodb": answers, "redis": answers}))
         body = json.loads(response.content)
         assert response.status_code == 200
         assert {name: engine["ok"] for name, engine in body["engines"].items()} == {"dynamodb": True, "redis": True}
         assert all(engine["latency_ms"] >= 0 for engine in body["engines"].values())
 
     def test_one_engine_down_is_503_and_says_which(self) -> None:
-        view = ReadyView.as_view(probes=EngineProbes({"dynamodb": answers, "kafka": refuses}))
-        response = view(RequestFactory().get("/readyz"))
+        response = get(ReadyView, probes=EngineProbes({"dynamodb": answers, "kafka": refuses}))
         engines = json.loads(response.content)["engines"]
         assert response.status_code == 503
         assert response["Retry-After"] == "1"
@@ -55,8 +61,7 @@ class TestReadiness:
 
 class TestLiveness:
     def test_the_process_lives(self) -> None:
-        assert LiveView.as_view()(RequestFactory().get("/healthz")).status_code == 200
+        assert get(LiveView).status_code == 200
 
     def test_the_metrics_are_prometheus(self) -> None:
-        response = MetricsView.as_view()(RequestFactory().get("/metrics"))
-        assert b"parley_dynamodb_requests_total" in response.content
+        assert b"parley_dynamodb_requests_total" in get(MetricsView).content

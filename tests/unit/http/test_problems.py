@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404
 from django.test import Client, override_settings
 from django.urls import path
 from rest_framework import exceptions as drf
@@ -57,7 +57,7 @@ def client() -> Any:
         yield Client(raise_request_exception=False)
 
 
-def told(response: HttpResponse) -> dict[str, Any]:
+def told(response: Any) -> dict[str, Any]:
     assert response["Content-Type"] == "application/problem+json"
     body: dict[str, Any] = json.loads(response.content)
     assert body["status"] == response.status_code

@@ -1,0 +1,1 @@
+"""Accounts over REST: translates a request, makes one service call, translates the answer."""

@@ -1,0 +1,116 @@
+"""`/api/auth/…`: codes, logins, tokens."""
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api import examples
+from accounts.api.serializers import (
+    CodeAnswer,
+    CodeRequest,
+    LoginAnswer,
+    RefreshRequest,
+    TokensAnswer,
+    VerifyRequest,
+    code_body,
+    login_body,
+    tokens_body,
+)
+from accounts.errors import InvalidCode, InvalidRefreshToken, SessionRevoked, SmsUnavailable, TooManyAttempts
+from accounts.services.login import LoginAttempt, PhoneLogin
+from accounts.services.sessions import Sessions
+from config.http.addresses import ClientAddress
+from config.http.documentation import BODY_FAILURES, problems
+from config.http.views import ParleyView, PublicView, given
+from config.kernel.errors import RateLimited
+
+_SECRET = {"Cache-Control": "no-store"}
+
+
+class RequestCodeView(PublicView):
+    login: PhoneLogin = given(PhoneLogin)
+    address_of: ClientAddress = given(ClientAddress)
+
+    @extend_schema(
+        operation_id="request_code",
+        tags=["Login"],
+        summary="Send a login code by SMS",
+        description="The answer is the same whether or not the number belongs to a user. A new code replaces the old.",
+        request=CodeRequest,
+        responses={
+            202: OpenApiResponse(CodeAnswer, "The code is on its way"),
+            **problems(*BODY_FAILURES, RateLimited, SmsUnavailable, public=True),
+        },
+        examples=[examples.PHONE_NUMBER, examples.CODE_SENT],
+    )
+    def post(self, request: Request) -> Response:
+        body = self.validated(CodeRequest)
+        sent = self.login.request_code(phone_number=body["phone_number"], address=self.address_of(request))
+        return Response(code_body(sent), status=202)
+
+
+class VerifyView(PublicView):
+    login: PhoneLogin = given(PhoneLogin)
+    address_of: ClientAddress = given(ClientAddress)
+
+    @extend_schema(
+        operation_id="verify_code",
+        tags=["Login"],
+        summary="Exchange a code for a session",
+        description="Creates the user at the first login of a number. Five attempts burn a code; success uses it up.",
+        request=VerifyRequest,
+        responses={
+            200: OpenApiResponse(LoginAnswer, "Logged in"),
+            201: OpenApiResponse(LoginAnswer, "Logged in for the first time: the user was created"),
+            **problems(*BODY_FAILURES, InvalidCode, TooManyAttempts, RateLimited, public=True),
+        },
+        examples=[examples.ATTEMPT, examples.LOGGED_IN],
+    )
+    def post(self, request: Request) -> Response:
+        body = self.validated(VerifyRequest)
+        attempt = LoginAttempt(
+            phone_number=body["phone_number"],
+            code=body["code"],
+            device_id=body["device_id"],
+            display_name=body.get("display_name"),
+            address=self.address_of(request),
+        )
+        login = self.login.verify(attempt)
+        return Response(login_body(login), status=201 if login.is_new_user else 200, headers=_SECRET)
+
+
+class RefreshView(PublicView):
+    sessions: Sessions = given(Sessions)
+
+    @extend_schema(
+        operation_id="refresh_tokens",
+        tags=["Login"],
+        summary="Exchange a refresh token for new tokens",
+        description=(
+            "Each refresh token is good once and is followed by the one in the answer. For a minute a repeated request "
+            "gets the same successor, so a lost answer or a race logs nobody out; after that, an old token ends the "
+            "session, because it may have been stolen."
+        ),
+        request=RefreshRequest,
+        responses={200: TokensAnswer, **problems(*BODY_FAILURES, InvalidRefreshToken, SessionRevoked, public=True)},
+        examples=[examples.REFRESH, examples.REFRESHED],
+    )
+    def post(self, request: Request) -> Response:
+        tokens = self.sessions.refresh(self.validated(RefreshRequest)["refresh_token"])
+        return Response(tokens_body(tokens), headers=_SECRET)
+
+
+class LogoutView(ParleyView):
+    sessions: Sessions = given(Sessions)
+
+    @extend_schema(
+        operation_id="log_out",
+        tags=["Login"],
+        summary="End this session",
+        description="Its tokens are refused and its sockets closed within a second or a few.",
+        request=None,
+        responses={204: None, **problems()},
+    )
+    def post(self, request: Request) -> Response:
+        self.sessions.log_out(self.caller)
+        return Response(status=204)

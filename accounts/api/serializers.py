@@ -1,0 +1,140 @@
+"""Bodies in and out, as contract §2 has them."""
+
+from typing import Any
+
+from django.core.validators import RegexValidator
+from rest_framework import serializers
+
+from accounts import display_names
+from accounts.domain import PublicUser, Session, User
+from accounts.services.login import CodeSent, Login
+from accounts.services.sessions import TokenPair
+from config.http.serializers import StrictSerializer, TextField
+from config.kernel.clock import to_iso
+from config.kernel.ids import SessionId
+
+
+class PhoneNumberField(TextField):
+    """E.164; what is possible beyond the form is decided by the service."""
+
+    def __init__(self, **options: Any) -> None:
+        form = RegexValidator(
+            r"^\+[1-9][0-9]{6,14}\Z",
+            "Must be in E.164 form: a plus sign, country code and digits, such as +14155550123.",
+        )
+        super().__init__(validators=[form], help_text="E.164, such as +14155550123", **options)
+
+
+class CodeRequest(StrictSerializer):
+    phone_number = PhoneNumberField()
+
+
+class CodeAnswer(serializers.Serializer[Any]):
+    expires_in = serializers.IntegerField(help_text="Seconds until the code expires")
+    resend_after = serializers.IntegerField(help_text="Seconds until another code may be requested")
+
+
+class VerifyRequest(StrictSerializer):
+    phone_number = PhoneNumberField()
+    code = TextField(
+        validators=[RegexValidator(r"^[0-9]{6}\Z", "Must be six digits.")], help_text="The six digits of the SMS"
+    )
+    device_id = TextField(
+        validators=[RegexValidator(r"^[ -~]{1,128}\Z", "Must be 1 to 128 printable ASCII characters.")],
+        help_text="Chosen by the client, the same at each login of a device",
+    )
+    display_name = TextField(
+        required=False, max_length=display_names.LONGEST, help_text="For a new user; ignored for a known one"
+    )
+
+
+class RefreshRequest(StrictSerializer):
+    refresh_token = TextField(max_length=200)
+
+
+class RenameRequest(StrictSerializer):
+    display_name = TextField(max_length=display_names.LONGEST)
+
+
+class LookupRequest(StrictSerializer):
+    phone_number = PhoneNumberField()
+
+
+class UserAnswer(serializers.Serializer[Any]):
+    user_id = serializers.CharField()
+    phone_number = serializers.CharField()
+    phone_verified = serializers.BooleanField()
+    display_name = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class PublicUserAnswer(serializers.Serializer[Any]):
+    user_id = serializers.CharField()
+    display_name = serializers.CharField()
+
+
+class TokensAnswer(serializers.Serializer[Any]):
+    session_id = serializers.CharField()
+    access_token = serializers.CharField(help_text="For `Authorization: Bearer`")
+    refresh_token = serializers.CharField(help_text="Good once; each refresh returns the next one")
+    expires_in = serializers.IntegerField(help_text="Seconds until the access token expires")
+
+
+class LoginAnswer(TokensAnswer):
+    user = UserAnswer()
+
+
+class SessionAnswer(serializers.Serializer[Any]):
+    session_id = serializers.CharField()
+    device_id = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    current = serializers.BooleanField(help_text="Whether this is the session that asks")
+
+
+class SessionPage(serializers.Serializer[Any]):
+    items = SessionAnswer(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+
+
+def code_body(sent: CodeSent) -> dict[str, Any]:
+    return {"expires_in": sent.expires_in, "resend_after": sent.resend_after}
+
+
+def user_body(user: User) -> dict[str, Any]:
+    return {
+        "user_id": user.user_id,
+        "phone_number": user.phone_number,
+        "phone_verified": user.phone_verified,
+        "display_name": user.display_name,
+        "created_at": to_iso(user.created_at),
+        "updated_at": to_iso(user.updated_at),
+    }
+
+
+def public_user_body(user: PublicUser) -> dict[str, Any]:
+    return {"user_id": user.user_id, "display_name": user.display_name}
+
+
+def tokens_body(tokens: TokenPair) -> dict[str, Any]:
+    return {
+        "session_id": tokens.session_id,
+        "access_token": tokens.access_token,
+        "refresh_token": tokens.refresh_token,
+        "expires_in": tokens.expires_in,
+    }
+
+
+def login_body(login: Login) -> dict[str, Any]:
+    return {"user": user_body(login.user), **tokens_body(login.tokens)}
+
+
+def session_body(session: Session, *, current: SessionId) -> dict[str, Any]:
+    return {
+        "session_id": session.session_id,
+        "device_id": session.device_id,
+        "created_at": to_iso(session.created_at),
+        "expires_at": to_iso(session.expires_at),
+        "current": session.session_id == current,
+    }

@@ -1,0 +1,74 @@
+"""`/api/sessions`: the caller's devices."""
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api import examples
+from accounts.api.serializers import SessionPage, session_body
+from accounts.errors import SessionNotFound
+from accounts.services.sessions import Sessions
+from config.http.documentation import problems
+from config.http.serializers import PageQuery
+from config.http.throttling import ThrottledView
+from config.http.views import ParleyView, given
+from config.kernel.cursors import CursorCodec
+from config.kernel.errors import Invalid, Malformed, RateLimited
+from config.kernel.ids import SessionId
+
+SCOPE = "sessions"
+
+
+class SessionsView(ThrottledView):
+    sessions: Sessions = given(Sessions)
+    cursors: CursorCodec = given(CursorCodec)
+
+    @extend_schema(
+        operation_id="list_sessions",
+        tags=["Sessions"],
+        summary="List your devices' sessions",
+        parameters=[PageQuery],
+        responses={200: SessionPage, **problems(Malformed, Invalid, RateLimited)},
+        examples=[examples.SESSIONS],
+    )
+    def get(self, request: Request) -> Response:
+        query = self.validated_query(PageQuery)
+        sessions, following = self.sessions.list_of(
+            self.caller, limit=query["limit"], after=self._position(query.get("cursor"))
+        )
+        items = [session_body(session, current=self.caller.session_id) for session in sessions]
+        return Response({"items": items, "next_cursor": self._cursor(following)})
+
+    @extend_schema(
+        operation_id="revoke_other_sessions",
+        tags=["Sessions"],
+        summary="End all your sessions but this one",
+        responses={204: None, **problems(RateLimited)},
+    )
+    def delete(self, request: Request) -> Response:
+        self.sessions.revoke_others(self.caller)
+        return Response(status=204)
+
+    def _position(self, cursor: str | None) -> SessionId | None:
+        if cursor is None:
+            return None
+        return SessionId(str(self.cursors.decode(cursor, scope=SCOPE, owner=self.caller.user_id)["session_id"]))
+
+    def _cursor(self, following: SessionId | None) -> str | None:
+        if following is None:
+            return None
+        return self.cursors.encode({"session_id": following}, scope=SCOPE, owner=self.caller.user_id)
+
+
+class SessionView(ParleyView):
+    sessions: Sessions = given(Sessions)
+
+    @extend_schema(
+        operation_id="revoke_session",
+        tags=["Sessions"],
+        summary="End one of your sessions",
+        responses={204: None, **problems(SessionNotFound)},
+    )
+    def delete(self, request: Request, session_id: str) -> Response:
+        self.sessions.revoke(self.caller, SessionId(session_id))
+        return Response(status=204)

@@ -1,0 +1,35 @@
+"""The paths of accounts."""
+
+from django.urls import URLPattern, path
+
+from accounts.api.auth import LogoutView, RefreshView, RequestCodeView, VerifyView
+from accounts.api.sessions import SessionsView, SessionView
+from accounts.api.users import LookupView, OwnUserView, UserView
+from accounts.parts import Accounts
+from config.http.addresses import ClientAddress
+from config.http.throttling import CallerThrottle
+from config.kernel.cursors import CursorCodec
+
+
+def routes(
+    accounts: Accounts,
+    *,
+    cursors: CursorCodec,
+    read_throttle: CallerThrottle,
+    address_of: ClientAddress,
+) -> list[URLPattern]:
+    verify = accounts.verifier.verify
+    login = {"login": accounts.login, "address_of": address_of}
+    sessions = {"sessions": accounts.sessions, "verify": verify}
+    profiles = {"profiles": accounts.profiles, "verify": verify}
+    return [
+        path("api/auth/request-code", RequestCodeView.as_view(**login)),
+        path("api/auth/verify", VerifyView.as_view(**login)),
+        path("api/auth/refresh", RefreshView.as_view(sessions=accounts.sessions)),
+        path("api/auth/logout", LogoutView.as_view(**sessions)),
+        path("api/sessions", SessionsView.as_view(cursors=cursors, throttle=read_throttle, **sessions)),
+        path("api/sessions/<str:session_id>", SessionView.as_view(**sessions)),
+        path("api/users/me", OwnUserView.as_view(throttle=read_throttle, **profiles)),
+        path("api/users/lookup", LookupView.as_view(**profiles)),
+        path("api/users/<str:user_id>", UserView.as_view(throttle=read_throttle, **profiles)),
+    ]

@@ -1,0 +1,79 @@
+"""`/api/users/…`: oneself, and others as far as they show themselves."""
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api import examples
+from accounts.api.serializers import (
+    LookupRequest,
+    PublicUserAnswer,
+    RenameRequest,
+    UserAnswer,
+    public_user_body,
+    user_body,
+)
+from accounts.errors import UserNotFound
+from accounts.services.profiles import Profiles
+from config.http.documentation import BODY_FAILURES, problems
+from config.http.throttling import ThrottledView
+from config.http.views import ParleyView, given
+from config.kernel.errors import RateLimited
+from config.kernel.ids import UserId
+
+
+class OwnUserView(ThrottledView):
+    profiles: Profiles = given(Profiles)
+
+    @extend_schema(
+        operation_id="get_own_user",
+        tags=["Users"],
+        summary="Read your own profile",
+        responses={200: UserAnswer, **problems(UserNotFound, RateLimited)},
+        examples=[examples.OWN_USER],
+    )
+    def get(self, request: Request) -> Response:
+        return Response(user_body(self.profiles.get_own(self.caller)))
+
+    @extend_schema(
+        operation_id="rename_own_user",
+        tags=["Users"],
+        summary="Change your display name",
+        request=RenameRequest,
+        responses={200: UserAnswer, **problems(*BODY_FAILURES, UserNotFound, RateLimited)},
+        examples=[examples.NEW_NAME, examples.OWN_USER],
+    )
+    def patch(self, request: Request) -> Response:
+        return Response(user_body(self.profiles.rename(self.caller, self.validated(RenameRequest)["display_name"])))
+
+
+class UserView(ThrottledView):
+    profiles: Profiles = given(Profiles)
+
+    @extend_schema(
+        operation_id="get_user",
+        tags=["Users"],
+        summary="Read another user's public face",
+        description="Never tells the phone number.",
+        responses={200: PublicUserAnswer, **problems(UserNotFound, RateLimited)},
+        examples=[examples.PUBLIC_USER],
+    )
+    def get(self, request: Request, user_id: str) -> Response:
+        return Response(public_user_body(self.profiles.get_public(UserId(user_id))))
+
+
+class LookupView(ParleyView):
+    profiles: Profiles = given(Profiles)
+
+    @extend_schema(
+        operation_id="look_up_user",
+        tags=["Users"],
+        summary="Find a user by phone number",
+        description="Limited to 60 lookups at once and 60 an hour, found or not.",
+        request=LookupRequest,
+        responses={200: PublicUserAnswer, **problems(*BODY_FAILURES, UserNotFound, RateLimited)},
+        examples=[examples.PHONE_NUMBER, examples.PUBLIC_USER],
+    )
+    def post(self, request: Request) -> Response:
+        user = self.profiles.look_up(self.caller, self.validated(LookupRequest)["phone_number"])
+        return Response(public_user_body(user))

@@ -1,0 +1,87 @@
+"""How the parts of accounts fit together, once the clients, keys and policies are chosen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import redis
+
+from accounts.services.directory import UserDirectory
+from accounts.services.guard import LoginGuard, LoginPolicy
+from accounts.services.login import PhoneLogin
+from accounts.services.profiles import Profiles
+from accounts.services.refresh_tokens import RefreshTokens
+from accounts.services.registration import Registration
+from accounts.services.sessions import RevocationNotices, Sessions, TokenMint
+from accounts.services.sms import SmsSender
+from accounts.services.tokens import AccessTokens
+from accounts.services.verification import TokenVerifier
+from accounts.stores.codes import LoginCodes
+from accounts.stores.sessions import SessionStore
+from accounts.stores.users import UserStore
+from config.kernel.clock import Clock
+from config.kernel.ids import IdFactory
+from config.stores.dynamodb import Database
+from config.stores.limits import RateLimiter
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsOptions:
+    """`secret` keys codes and refresh tokens; `jwt_keys` sign access tokens (the first) and verify them (all).
+
+    `former_secrets` still open the refresh tokens they sealed, so that a new secret logs nobody out.
+    """
+
+    secret: str
+    jwt_keys: Mapping[str, str]
+    former_secrets: Sequence[str] = ()
+    loopback_is_free: bool = False
+    policy: LoginPolicy = field(default_factory=LoginPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    database: Database
+    redis: "redis.Redis"
+    sms: SmsSender
+    notices: RevocationNotices
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What the edges and the other apps use."""
+
+    directory: UserDirectory
+    profiles: Profiles
+    login: PhoneLogin
+    sessions: Sessions
+    verifier: TokenVerifier
+
+
+def assemble(engines: Engines, *, options: AccountsOptions, clock: Clock, ids: IdFactory) -> Accounts:
+    users, session_store = UserStore(engines.database), SessionStore(engines.database)
+    limiter = RateLimiter(engines.redis)
+    refresh = RefreshTokens(options.secret, fallbacks=options.former_secrets)
+    access = AccessTokens(options.jwt_keys, clock=clock)
+    verifier = TokenVerifier(tokens=access, sessions=session_store, clock=clock)
+    sessions = Sessions(
+        store=session_store,
+        mint=TokenMint(access=access, refresh=refresh),
+        verifier=verifier,
+        notices=engines.notices,
+        ids=ids,
+        clock=clock,
+    )
+    login = PhoneLogin(
+        guard=LoginGuard(limiter, policy=options.policy, loopback_is_free=options.loopback_is_free),
+        codes=LoginCodes(engines.redis, secret=options.secret),
+        sms=engines.sms,
+        registration=Registration(users, ids=ids, clock=clock),
+        sessions=sessions,
+    )
+    return Accounts(
+        directory=UserDirectory(users),
+        profiles=Profiles(users, limiter=limiter, clock=clock),
+        login=login,
+        sessions=sessions,
+        verifier=verifier,
+    )

@@ -1,0 +1,119 @@
+"""Login by phone: a code is sent, a code is shown, a session begins.
+
+Whether a number is known plays no part before the code is right, so neither answers nor their timing tell.
+"""
+
+import logging
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+
+from accounts import display_names, phone_numbers
+from accounts.domain import User
+from accounts.errors import SmsUnavailable, TooManyAttempts
+from accounts.services.guard import LoginGuard
+from accounts.services.metrics import SMS_MESSAGES
+from accounts.services.registration import Registration
+from accounts.services.sessions import Sessions, TokenPair
+from accounts.services.sms import CodeMessage, SmsSender
+from accounts.stores.codes import LoginCodes, RedeemedCode
+from config.kernel.errors import Unavailable
+from config.stores.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+CODE_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSent:
+    """Both in whole seconds."""
+
+    expires_in: int
+    resend_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    phone_number: str
+    code: str
+    device_id: str
+    display_name: str | None
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    user: User
+    is_new_user: bool
+    tokens: TokenPair
+
+
+class PhoneLogin:
+    def __init__(
+        self,
+        *,
+        guard: LoginGuard,
+        codes: LoginCodes,
+        sms: SmsSender,
+        registration: Registration,
+        sessions: Sessions,
+    ) -> None:
+        self._guard = guard
+        self._codes = codes
+        self._sms = sms
+        self._registration = registration
+        self._sessions = sessions
+
+    def request_code(self, *, phone_number: str, address: str) -> CodeSent:
+        """Send a new code; it replaces the one before. Raises `Invalid`, `RateLimited`, `SmsUnavailable`.
+
+        The code is kept before it is sent, so that it is good when it arrives.
+        """
+        number = phone_numbers.canonical(phone_number)
+        pseudonym = self._codes.pseudonym(number)
+        self._guard.require_code_allowed(pseudonym, address)
+        code = f"{secrets.randbelow(10**CODE_DIGITS):0{CODE_DIGITS}d}"
+        self._codes.keep(number, code)
+        try:
+            self._sms.send(CodeMessage(to=number, code=code, body=_body(code, self._codes.lifetime)))
+        except SmsUnavailable:
+            SMS_MESSAGES.labels("failed").inc()
+            self._codes.discard(number)
+            self._guard.undo_code(pseudonym)
+            raise
+        SMS_MESSAGES.labels("sent").inc()
+        return CodeSent(expires_in=self._codes.lifetime, resend_after=round(self._guard.policy.resend_after))
+
+    def verify(self, attempt: LoginAttempt) -> Login:
+        """Begin a session, and a user where the number is new. Raises `Invalid`, `InvalidCode`, `TooManyAttempts`.
+
+        The code is used up by the first success. When a store then fails, it is made good again, so that the same
+        request may simply be repeated.
+        """
+        number = phone_numbers.canonical(attempt.phone_number)
+        name = None if attempt.display_name is None else display_names.checked(attempt.display_name)
+        self._guard.require_attempt_allowed(attempt.address)
+        redeemed = self._redeem(number, attempt.code)
+        try:
+            user, is_new = self._registration.find_or_create(number, display_name=name)
+            tokens = self._sessions.open(user_id=user.user_id, device_id=attempt.device_id)
+        except Unavailable:
+            with suppress(StoreUnavailable):
+                self._codes.put_back(redeemed)
+            raise
+        with suppress(StoreUnavailable):
+            self._guard.end_resend_pause(self._codes.pseudonym(number))
+        log.info("login of %s, session %s", user.user_id, tokens.session_id)
+        return Login(user=user, is_new_user=is_new, tokens=tokens)
+
+    def _redeem(self, number: str, code: str) -> RedeemedCode:
+        try:
+            return self._codes.redeem(number, code)
+        except TooManyAttempts as error:
+            error.retry_after = self._guard.policy.resend_after
+            raise
+
+
+def _body(code: str, lifetime: int) -> str:
+    return f"{code} is your Parley code. It is good for {lifetime // 60} minutes. Share it with nobody."

@@ -1,0 +1,10 @@
+"""What accounts count, for `/metrics`."""
+
+from prometheus_client import Counter
+
+REVOCATION_NOTICES = Counter(
+    "parley_revocation_notices_total",
+    "Notices that sessions have ended, by whether they could be published.",
+    ["outcome"],
+)
+SMS_MESSAGES = Counter("parley_sms_total", "Login codes handed to the SMS sender, by outcome.", ["outcome"])

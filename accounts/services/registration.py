@@ -1,0 +1,53 @@
+"""From a proven phone number to its user: the one there is, or a new one."""
+
+from accounts import display_names
+from accounts.domain import User
+from accounts.errors import PhoneNumberTaken
+from accounts.stores.users import UserStore
+from config.kernel.clock import Clock
+from config.kernel.ids import IdFactory, UserId
+from config.stores.errors import StoreUnavailable, TransactionConflict
+
+
+class Registration:
+    """However many first logins of one number run at once, in however many processes, they end in one user."""
+
+    def __init__(self, users: UserStore, *, ids: IdFactory, clock: Clock) -> None:
+        self._users = users
+        self._ids = ids
+        self._clock = clock
+
+    def find_or_create(self, phone_number: str, *, display_name: str | None) -> tuple[User, bool]:
+        """The number's user, and whether this call created it. `display_name` is for new users only.
+
+        The claim decides who owns a number; the index is never asked, because it may lag.
+        """
+        owner = self._users.find_owner(phone_number)
+        if owner is not None:
+            return self._existing(owner), False
+        user = self._new(phone_number, display_name)
+        try:
+            self._users.create(user)
+        except (PhoneNumberTaken, TransactionConflict):
+            owner = self._users.find_owner(phone_number)
+            if owner is None:
+                raise
+            return self._existing(owner), owner == user.user_id
+        return user, True
+
+    def _new(self, phone_number: str, display_name: str | None) -> User:
+        user_id, now = self._ids.user(), self._clock.now()
+        return User(
+            user_id=user_id,
+            phone_number=phone_number,
+            phone_verified=True,
+            display_name=display_name or display_names.default_for(user_id),
+            created_at=now,
+            updated_at=now,
+        )
+
+    def _existing(self, user_id: UserId) -> User:
+        user = self._users.find(user_id)
+        if user is None:
+            raise StoreUnavailable("The phone number is claimed and its user is not there")
+        return user

@@ -1,0 +1,94 @@
+"""Access tokens: JWTs of fifteen minutes that say who calls, in which session.
+
+The algorithm is pinned and the key is found by `kid` in a ring: the first key signs, all of them verify, so a new key
+goes to the front and an old one leaves when its last token has expired, and nobody is logged out.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import jwt
+from jwt.types import Options
+
+from accounts.errors import InvalidToken, TokenExpired
+from config.kernel.caller import Caller
+from config.kernel.clock import Clock
+from config.kernel.ids import SessionId, UserId, is_session_id, is_user_id
+
+ALGORITHM = "HS256"
+ISSUER = "parley"
+AUDIENCE = "parley-api"
+LIFETIME = timedelta(minutes=15)
+LONGEST = 2048
+REMEMBERED_TOKENS = 8192
+_LATEST = int(datetime.max.replace(tzinfo=UTC).timestamp())
+_CLAIMS = ("aud", "exp", "iat", "iss", "sid", "sub")
+# Expiry is judged by the clock that was passed in.
+_OPTIONS: Options = {"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False, "verify_nbf": False}
+
+
+class AccessTokens:
+    """Issues and reads them. Whether the session still lives is asked elsewhere.
+
+    What a token says never changes, so the last good ones are remembered decoded; their expiry is judged each time.
+    """
+
+    def __init__(self, keys: Mapping[str, str], *, clock: Clock) -> None:
+        self._keys = dict(keys)
+        self._signing_kid = next(iter(self._keys))
+        self._clock = clock
+        self._decoded = lru_cache(maxsize=REMEMBERED_TOKENS)(self._decode)
+
+    @property
+    def lifetime_seconds(self) -> int:
+        return int(LIFETIME.total_seconds())
+
+    def issue(self, *, user_id: UserId, session_id: SessionId) -> str:
+        now = self._clock.now()
+        claims = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": user_id,
+            "sid": session_id,
+            "iat": int(now.timestamp()),
+            "exp": int((now + LIFETIME).timestamp()),
+        }
+        return jwt.encode(claims, self._keys[self._signing_kid], ALGORITHM, headers={"kid": self._signing_kid})
+
+    def read(self, token: str) -> Caller:
+        """Who the token speaks for. Raises `InvalidToken`, and `TokenExpired` for one that was good once."""
+        if len(token) > LONGEST or not token.isascii():
+            raise InvalidToken
+        caller = self._decoded(token)
+        if caller.expires_at <= self._clock.now():
+            raise TokenExpired("The access token has expired: refresh it")
+        return caller
+
+    def _decode(self, token: str) -> Caller:
+        claims = self._claims(token)
+        subject, session, expires = claims["sub"], claims["sid"], claims["exp"]
+        if not (isinstance(session, str) and is_user_id(subject) and is_session_id(session)):
+            raise InvalidToken
+        if not isinstance(expires, int) or not 0 <= expires <= _LATEST:
+            raise InvalidToken
+        expires_at = datetime.fromtimestamp(expires, UTC)
+        return Caller(user_id=UserId(subject), session_id=SessionId(session), expires_at=expires_at)
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+            key = self._keys.get(kid) if isinstance(kid, str) else None
+            if key is None:
+                raise InvalidToken
+            return jwt.decode(
+                token,
+                key,
+                algorithms=[ALGORITHM],
+                audience=AUDIENCE,
+                issuer=ISSUER,
+                options=_OPTIONS,
+            )
+        except jwt.PyJWTError as error:
+            raise InvalidToken from error

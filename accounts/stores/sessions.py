@@ -1,0 +1,140 @@
+"""The table `sessions`: one item per device's login.
+
+A session ends by being deleted; nothing ever brings it back. Validation reads eventually consistent, as ADR-007 has it,
+and confirms strongly before refusing, so that a login of a moment ago is not turned away. Items past `expires_at` count
+as absent: DynamoDB may take two days to delete them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from accounts.domain import Session
+from accounts.models import SessionModel
+from config.kernel.clock import from_iso, to_iso
+from config.kernel.ids import SessionId, UserId, is_session_id
+from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation
+from config.stores.errors import ConditionFailed
+
+VALIDATE = AccessPattern("Validate session", SessionModel, Operation.GET, "session_id", Consistency.EVENTUAL)
+CONFIRM = AccessPattern("Confirm session", SessionModel, Operation.GET, "session_id", Consistency.STRONG)
+LIST = AccessPattern(
+    "List user sessions",
+    SessionModel,
+    Operation.QUERY,
+    "user_id",
+    Consistency.EVENTUAL,
+    index=SessionModel.user_sessions_index,
+)
+CREATE = AccessPattern(
+    "Create session", SessionModel, Operation.PUT, "session_id", condition="the session does not exist"
+)
+ROTATE = AccessPattern(
+    "Rotate refresh token",
+    SessionModel,
+    Operation.UPDATE,
+    "session_id",
+    condition="`refresh_token_hash` is the presented token's",
+)
+REVOKE = AccessPattern(
+    "Revoke session", SessionModel, Operation.DELETE, "session_id", condition="`user_id` is the caller"
+)
+REVOKE_ALL = AccessPattern("Revoke all sessions", SessionModel, Operation.BATCH_DELETE, "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A refresh token's turn: from the hash that must be present to the one that follows it."""
+
+    from_hash: str
+    to_hash: str
+    salt: str
+    rotated_at: datetime
+    expires_at: datetime
+
+
+class SessionStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, session_id: SessionId, *, now: datetime) -> Session | None:
+        """The living session. A session revoked within the last moments may still be found; a new one always is."""
+        item = self._database.get(VALIDATE, session_id)
+        return _living(item, now) if item is not None else self.confirm(session_id, now=now)
+
+    def confirm(self, session_id: SessionId, *, now: datetime) -> Session | None:
+        """The living session, or None as soon as it is revoked."""
+        item = self._database.get(CONFIRM, session_id)
+        return _living(item, now) if item is not None else None
+
+    def list_of(
+        self, user_id: UserId, *, now: datetime, limit: int, after: SessionId | None = None
+    ) -> tuple[list[Session], SessionId | None]:
+        """A page of living sessions, and behind which one the next page begins."""
+        start = None if after is None else {"user_id": user_id, "session_id": after}
+        page = self._database.query(LIST, user_id, limit=limit, after=start)
+        living = [session for item in page.items if (session := _living(item, now)) is not None]
+        return living, SessionId(page.items[-1].session_id) if page.more and page.items else None
+
+    def ids_of(self, user_id: UserId) -> list[SessionId]:
+        return [SessionId(item.session_id) for item in self._database.query_all(LIST, user_id)]
+
+    def create(self, session: Session) -> None:
+        self._database.put(CREATE, _item(session), SessionModel.session_id.does_not_exist())
+
+    def rotate(self, session_id: SessionId, rotation: Rotation) -> bool:
+        """Take the turn, or return False when the hash moved on or the session ended meanwhile."""
+        actions = [
+            SessionModel.refresh_token_hash.set(rotation.to_hash),
+            SessionModel.previous_token_hash.set(rotation.from_hash),
+            SessionModel.rotation_salt.set(rotation.salt),
+            SessionModel.rotated_at.set(to_iso(rotation.rotated_at)),
+            SessionModel.expires_at.set(to_iso(rotation.expires_at)),
+            SessionModel.ttl.set(int(rotation.expires_at.timestamp())),
+        ]
+        try:
+            self._database.update(ROTATE, (session_id,), actions, SessionModel.refresh_token_hash == rotation.from_hash)
+        except ConditionFailed:
+            return False
+        return True
+
+    def revoke(self, session_id: SessionId, *, user_id: UserId) -> bool:
+        """End this user's session, or return False where the user has no such session."""
+        if not is_session_id(session_id):
+            return False
+        try:
+            self._database.delete(REVOKE, (session_id,), SessionModel.user_id == user_id)
+        except ConditionFailed:
+            return False
+        return True
+
+    def revoke_all(self, session_ids: Sequence[SessionId]) -> None:
+        """End sessions known to be one user's own. Not atomic; safe to repeat."""
+        self._database.batch_delete(REVOKE_ALL, [(session_id,) for session_id in session_ids])
+
+
+def _item(session: Session) -> SessionModel:
+    return SessionModel(
+        session_id=session.session_id,
+        user_id=session.user_id,
+        device_id=session.device_id,
+        refresh_token_hash=session.refresh_token_hash,
+        created_at=to_iso(session.created_at),
+        expires_at=to_iso(session.expires_at),
+        ttl=int(session.expires_at.timestamp()),
+    )
+
+
+def _living(item: SessionModel, now: datetime) -> Session | None:
+    session = Session(
+        session_id=SessionId(item.session_id),
+        user_id=UserId(item.user_id),
+        device_id=item.device_id,
+        refresh_token_hash=item.refresh_token_hash,
+        previous_token_hash=item.previous_token_hash,
+        rotation_salt=item.rotation_salt,
+        rotated_at=from_iso(item.rotated_at) if item.rotated_at else None,
+        created_at=from_iso(item.created_at),
+        expires_at=from_iso(item.expires_at),
+    )
+    return session if session.expires_at > now else None

@@ -1,0 +1,102 @@
+"""The OpenAPI document of all apps at `/api/schema`, and a page on it at `/api/docs`, served from here alone."""
+
+from functools import cache
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.urls import get_urlconf
+from django.views import View
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.views import SpectacularSwaggerView
+
+from config.http.problems import CONTENT_TYPE, status_of
+from config.kernel import errors
+
+_ALWAYS = (errors.NotAcceptable, errors.Unavailable)
+_WITH_BODY = (errors.Malformed, errors.TooLarge, errors.UnsupportedBody, errors.Invalid)
+_WITH_QUERY = (errors.Malformed, errors.Invalid)
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Tells the document how callers show who they are."""
+
+    target_class = "config.http.authentication.BearerAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": "The `access_token` of `POST /api/auth/verify` or `POST /api/auth/refresh`.",
+        }
+
+
+def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Add what holds for every operation: the failures that any of its kind can have, and the table of codes."""
+    for operations in result.get("paths", {}).values():
+        for operation in operations.values():
+            _add_shared_failures(operation)
+    result["info"]["description"] = f"{result['info'].get('description', '')}\n\n{code_table()}"
+    return result
+
+
+def code_table() -> str:
+    """Every code a client can meet, as Markdown."""
+    rows = [
+        f"| `{error.code}` | {status_of(error)} | {' '.join((error.__doc__ or error.title).split())} |"
+        for error in errors.catalogue()
+    ]
+    return "\n".join(
+        [
+            "## Errors",
+            "Failures are `application/problem+json`. `code` is stable; 429 and 503 carry `Retry-After`.",
+            "`invalid_request` is a 400 where the request cannot be read, a 422 where a field is not acceptable.",
+            "",
+            "| Code | Status | When |",
+            "| --- | --- | --- |",
+            *rows,
+        ]
+    )
+
+
+def _add_shared_failures(operation: dict[str, Any]) -> None:
+    shared = [*_ALWAYS]
+    if any(operation.get("security", [])):
+        shared.append(errors.Unauthenticated)
+    if "requestBody" in operation:
+        shared += _WITH_BODY
+    if any(parameter["in"] == "query" for parameter in operation.get("parameters", [])):
+        shared += _WITH_QUERY
+    for error in shared:
+        operation["responses"].setdefault(str(status_of(error)), _response(error))
+    operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _response(error: type[errors.ParleyError]) -> dict[str, Any]:
+    return {
+        "description": f"{error.title}. Code: `{error.code}`",
+        "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+
+
+@cache
+def document(urlconf: str) -> bytes:
+    """The document of a process's paths: made once, because they do not change."""
+    generator = SchemaGenerator(urlconf=urlconf)  # type: ignore[no-untyped-call]
+    return orjson.dumps(generator.get_schema(public=True))  # type: ignore[no-untyped-call]
+
+
+class SchemaView(View):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(document(get_urlconf() or settings.ROOT_URLCONF), content_type="application/json")
+
+
+class DocsView(SpectacularSwaggerView):
+    """Swagger UI on the document; its scripts and styles come from our own `/static/`."""
+
+    url = "/api/schema"
+    http_method_names = ["get", "head"]

@@ -1,0 +1,48 @@
+"""Allowances at the REST edge, by caller. Made for reads: without Redis, they go on unlimited."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from config.http.views import ParleyView
+from config.kernel.caller import Caller
+from config.stores.errors import StoreUnavailable
+from config.stores.limits import Limit, RateLimiter
+from config.stores.metrics import UNLIMITED_REQUESTS
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+
+log = logging.getLogger(__name__)
+
+
+class CallerThrottle(BaseThrottle):
+    """One bucket per user. Fails open: a read is worth more than its limit."""
+
+    def __init__(self, limiter: RateLimiter, limit: Limit) -> None:
+        self._limiter = limiter
+        self._limit = limit
+
+    def allow_request(self, request: Request, view: "APIView") -> bool:
+        """True, or raises `RateLimited`, which the edge tells with its `Retry-After`."""
+        if not isinstance(request.user, Caller):
+            return True
+        try:
+            verdict = self._limiter.take(self._limit, request.user.user_id)
+        except StoreUnavailable as error:
+            UNLIMITED_REQUESTS.labels(self._limit.name).inc()
+            log.debug("no limit %s: %s", self._limit.name, error)
+            return True
+        verdict.require()
+        return True
+
+
+class ThrottledView(ParleyView):
+    """A view with an allowance per caller, given by `as_view(throttle=...)`."""
+
+    throttle: CallerThrottle | None = None
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        return [self.throttle] if self.throttle is not None else []

@@ -1,0 +1,95 @@
+"""Allowances, kept in Redis so that all processes share them: token buckets under `limit:`.
+
+A bucket holds up to `burst` tokens and refills at `rate` a second. Redis does the arithmetic in one script, by its own
+clock, so neither concurrent callers nor skewed machines get more than the allowance. A wiped Redis is a full bucket.
+When Redis is away every method raises `StoreUnavailable`: whether to go on without a limit is the caller's decision.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+import redis.asyncio
+
+from config.kernel.errors import RateLimited
+from config.stores.redis import naming_failures
+
+_TAKE = """
+local rate, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
+local tokens, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
+tokens = math.min(burst, tokens + math.max(0, now - at) * rate)
+if tokens < cost then
+  return {0, tostring((cost - tokens) / rate)}
+end
+tokens = math.min(burst, tokens - cost)
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.6f', tokens), 'at', string.format('%.6f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil((burst - tokens) / rate * 1000) + 1000)
+return {1, '0'}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An allowance: `burst` at once, `rate` a second in the long run. `name` keeps its buckets apart from others'."""
+
+    name: str
+    rate: float
+    burst: int
+
+    def key(self, subject: str) -> str:
+        return f"limit:{self.name}:{subject}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the tokens were taken; if not, nothing was, and `retry_after` seconds will do."""
+
+    allowed: bool
+    retry_after: float
+
+    def require(self) -> None:
+        """Raises `RateLimited` where the verdict is no."""
+        if not self.allowed:
+            seconds = math.ceil(self.retry_after)
+            raise RateLimited(f"Too many requests. Try again in {seconds} s.", retry_after=self.retry_after)
+
+
+class RateLimiter:
+    """For threads."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        self._take = client.register_script(_TAKE)
+
+    def take(self, limit: Limit, subject: str, cost: int = 1) -> Verdict:
+        """Take `cost` tokens from the subject's bucket, or none. A cost above the burst never passes."""
+        with naming_failures():
+            return _verdict(self._take(keys=[limit.key(subject)], args=_arguments(limit, cost)))
+
+    def give_back(self, limit: Limit, subject: str, cost: int = 1) -> None:
+        """Return tokens for something that did not come about; the bucket never holds more than its burst."""
+        self.take(limit, subject, -cost)
+
+
+class AsyncRateLimiter:
+    """For the event loop. Shares its buckets with `RateLimiter`."""
+
+    def __init__(self, client: "redis.asyncio.Redis") -> None:
+        self._take = client.register_script(_TAKE)
+
+    async def take(self, limit: Limit, subject: str, cost: int = 1) -> Verdict:
+        """As `RateLimiter.take`."""
+        with naming_failures():
+            return _verdict(await self._take(keys=[limit.key(subject)], args=_arguments(limit, cost)))
+
+
+def _arguments(limit: Limit, cost: int) -> list[float]:
+    return [limit.rate, limit.burst, cost]
+
+
+def _verdict(answer: Any) -> Verdict:
+    allowed, retry_after = answer
+    return Verdict(allowed=bool(allowed), retry_after=float(retry_after))

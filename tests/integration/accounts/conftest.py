@@ -1,0 +1,161 @@
+"""Accounts on real engines, with a clock, an SMS sender and a notice board that tests can look at."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import pytest
+import redis
+from django.test import override_settings
+from django.urls import path
+from rest_framework.test import APIClient
+
+from accounts.api.urls import routes
+from accounts.errors import SmsUnavailable
+from accounts.parts import Accounts, AccountsOptions, Engines, assemble
+from accounts.services.guard import LoginPolicy
+from accounts.services.sms import CodeMessage
+from accounts.stores import TABLES
+from config.http.addresses import ClientAddress
+from config.http.assets import AssetView
+from config.http.schema import DocsView, SchemaView
+from config.http.throttling import CallerThrottle
+from config.kernel.cursors import CursorCodec
+from config.kernel.ids import IdFactory, SessionId
+from config.stores.dynamodb import Database, DynamoDBOptions, schema
+from config.stores.errors import StoreUnavailable
+from config.stores.limits import Limit, RateLimiter
+from tests.doubles import SettableClock
+
+ADA = "+14155550123"
+BOB = "+447911123456"
+
+
+class Outbox:
+    """Keeps what would be sent; can be told to fail."""
+
+    def __init__(self) -> None:
+        self.messages: list[CodeMessage] = []
+        self.failing = False
+
+    def send(self, message: CodeMessage) -> None:
+        if self.failing:
+            raise SmsUnavailable
+        self.messages.append(message)
+
+    def code_for(self, phone_number: str) -> str:
+        return [message.code for message in self.messages if message.to == phone_number][-1]
+
+
+class NoticeBoard:
+    """Keeps which sessions were told to have ended; can be told to fail."""
+
+    def __init__(self) -> None:
+        self.session_ids: list[SessionId] = []
+        self.failing = False
+
+    def publish(self, session_ids: Sequence[SessionId]) -> None:
+        if self.failing:
+            raise StoreUnavailable("no Redis")
+        self.session_ids += session_ids
+
+
+@dataclass
+class Stage:
+    """One assembled `accounts` and its surroundings."""
+
+    accounts: Accounts
+    clock: SettableClock
+    outbox: Outbox
+    notices: NoticeBoard
+    redis: "redis.Redis"
+    client: APIClient = field(default_factory=APIClient)
+
+    def post(self, path: str, body: dict[str, Any], token: str | None = None, **extra: Any) -> Any:
+        return self.client.post(path, body, format="json", headers=_bearer(token), **extra)
+
+    def get(self, path: str, token: str | None = None) -> Any:
+        return self.client.get(path, headers=_bearer(token))
+
+    def patch(self, path: str, body: dict[str, Any], token: str | None = None) -> Any:
+        return self.client.patch(path, body, format="json", headers=_bearer(token))
+
+    def delete(self, path: str, token: str | None = None) -> Any:
+        return self.client.delete(path, headers=_bearer(token))
+
+    def code(self, phone_number: str = ADA) -> str:
+        assert self.post("/api/auth/request-code", {"phone_number": phone_number}).status_code == 202
+        return self.outbox.code_for(phone_number)
+
+    def log_in(self, phone_number: str = ADA, device_id: str = "laptop", **more: str) -> dict[str, Any]:
+        body = {"phone_number": phone_number, "code": self.code(phone_number), "device_id": device_id, **more}
+        answer = self.post("/api/auth/verify", body)
+        assert answer.status_code in (200, 201), answer.content
+        return dict(answer.json())
+
+
+def _bearer(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def policy() -> LoginPolicy:
+    return LoginPolicy()
+
+
+@pytest.fixture
+def loopback_is_free() -> bool:
+    return True
+
+
+@pytest.fixture
+def database(dynamodb_options: DynamoDBOptions) -> Database:
+    """The two tables of accounts, empty."""
+    database = Database(dynamodb_options)
+    schema.create_missing(database, TABLES, report=lambda line: None)
+    return database
+
+
+@pytest.fixture
+def stage(
+    database: Database, redis_client: "redis.Redis", policy: LoginPolicy, loopback_is_free: bool
+) -> Iterator[Stage]:
+    with on_stage(database, redis_client, policy=policy, loopback_is_free=loopback_is_free) as stage:
+        yield stage
+
+
+@contextmanager
+def on_stage(
+    database: Database, redis_client: "redis.Redis", *, policy: LoginPolicy, loopback_is_free: bool
+) -> Iterator[Stage]:
+    clock, outbox, notices = SettableClock(), Outbox(), NoticeBoard()
+    accounts = assemble(
+        Engines(database=database, redis=redis_client, sms=outbox, notices=notices),
+        options=AccountsOptions(
+            secret="a secret of the tests",
+            jwt_keys={"new": "n" * 64, "old": "o" * 64},
+            loopback_is_free=loopback_is_free,
+            policy=policy,
+        ),
+        clock=clock,
+        ids=IdFactory(clock),
+    )
+    with override_settings(ROOT_URLCONF=_urls(accounts, redis_client)):
+        yield Stage(accounts=accounts, clock=clock, outbox=outbox, notices=notices, redis=redis_client)
+
+
+def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:
+    urls = ModuleType("urls_of_accounts")
+    throttle = CallerThrottle(RateLimiter(redis_client), Limit("reads", rate=1, burst=30))
+    urls.urlpatterns = [  # type: ignore[attr-defined]
+        path("api/schema", SchemaView.as_view()),
+        path("api/docs", DocsView.as_view()),
+        path("static/<path:path>", AssetView.as_view()),
+        *routes(
+            accounts, cursors=CursorCodec("a secret"), read_throttle=throttle, address_of=ClientAddress(["10.0.0.0/8"])
+        ),
+    ]
+    urls.handler404 = "config.http.problems.not_found"  # type: ignore[attr-defined]
+    return urls

@@ -1,0 +1,85 @@
+"""The shared token buckets, on a real Redis."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+import redis.asyncio
+
+from config.kernel.errors import RateLimited
+from config.stores.errors import StoreUnavailable
+from config.stores.limits import AsyncRateLimiter, Limit, RateLimiter
+from config.stores.redis import RedisOptions, connect, connect_async
+from tests.doubles import eventually
+
+SLOW = Limit("slow", rate=0.001, burst=5)
+
+
+@pytest.fixture
+def limiter(redis_client: "redis.Redis") -> RateLimiter:
+    return RateLimiter(redis_client)
+
+
+class TestBuckets:
+    def test_a_burst_passes_and_then_nothing(self, limiter: RateLimiter) -> None:
+        verdicts = [limiter.take(SLOW, "ada") for _ in range(6)]
+        assert [verdict.allowed for verdict in verdicts] == [True] * 5 + [False]
+        assert 900 < verdicts[-1].retry_after <= 1000
+        with pytest.raises(RateLimited) as refusal:
+            verdicts[-1].require()
+        assert refusal.value.retry_after == verdicts[-1].retry_after
+
+    def test_subjects_and_limits_are_apart(self, limiter: RateLimiter) -> None:
+        assert limiter.take(SLOW, "ada", 5).allowed
+        assert limiter.take(SLOW, "bob").allowed
+        assert limiter.take(Limit("other", rate=0.001, burst=5), "ada").allowed
+        assert not limiter.take(SLOW, "ada").allowed
+
+    def test_it_refills_at_its_rate(self, limiter: RateLimiter) -> None:
+        fast = Limit("fast", rate=50, burst=2)
+        assert limiter.take(fast, "ada", 2).allowed
+        refused = limiter.take(fast, "ada", 2)
+        assert not refused.allowed
+        assert 0 < refused.retry_after <= 0.04
+        eventually(lambda: limiter.take(fast, "ada").allowed, within=1)
+
+    def test_a_refusal_takes_nothing(self, limiter: RateLimiter) -> None:
+        assert limiter.take(SLOW, "ada", 3).allowed
+        assert not limiter.take(SLOW, "ada", 3).allowed
+        assert limiter.take(SLOW, "ada", 2).allowed
+
+    def test_what_is_given_back_never_exceeds_the_burst(self, limiter: RateLimiter) -> None:
+        limiter.take(SLOW, "ada")
+        limiter.give_back(SLOW, "ada", 3)
+        assert limiter.take(SLOW, "ada", 5).allowed
+        assert not limiter.take(SLOW, "ada").allowed
+
+    def test_concurrent_takers_get_exactly_the_burst(self, limiter: RateLimiter) -> None:
+        with ThreadPoolExecutor(16) as pool:
+            verdicts = list(pool.map(lambda _: limiter.take(SLOW, "ada").allowed, range(100)))
+        assert verdicts.count(True) == 5
+
+    def test_idle_buckets_vanish_from_redis(self, limiter: RateLimiter, redis_client: "redis.Redis") -> None:
+        limiter.take(Limit("fast", rate=10, burst=10), "ada", 10)
+        left = redis_client.pttl("limit:fast:ada")
+        assert isinstance(left, int)
+        assert 0 < left <= 2100
+
+    def test_a_wiped_redis_is_a_full_bucket(self, limiter: RateLimiter, redis_client: "redis.Redis") -> None:
+        limiter.take(SLOW, "ada", 5)
+        redis_client.flushall()
+        redis_client.script_flush()
+        assert limiter.take(SLOW, "ada", 5).allowed
+
+    async def test_the_event_loop_shares_the_buckets(self, limiter: RateLimiter, redis_url: str) -> None:
+        client = connect_async(RedisOptions(url=redis_url))
+        limiter.take(SLOW, "ada", 4)
+        asynchronous = AsyncRateLimiter(client)
+        assert (await asynchronous.take(SLOW, "ada")).allowed
+        assert not (await asynchronous.take(SLOW, "ada")).allowed
+        await client.aclose()
+
+    def test_without_redis_the_caller_is_told(self) -> None:
+        nowhere = connect(RedisOptions(url="redis://127.0.0.1:1/0", connect_timeout=0.1))
+        with pytest.raises(StoreUnavailable):
+            RateLimiter(nowhere).take(SLOW, "ada")

@@ -1,0 +1,131 @@
+"""What each endpoint asks of DynamoDB: exactly its documented operations, and no Scan."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from config.stores.dynamodb import Database
+from tests.integration.accounts.conftest import ADA, BOB, Stage
+
+STRONG_GET, EVENTUAL_GET = "GetItem strong", "GetItem eventual"
+INDEX_QUERY = "Query index"
+
+
+@pytest.fixture
+def asked(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every request to DynamoDB, in order."""
+    requests: list[str] = []
+    original = database.connection.dispatch
+
+    def dispatch(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        requests.append(_described(operation, arguments))
+        return original(operation, arguments)
+
+    monkeypatch.setattr(database.connection, "dispatch", dispatch)
+    return requests
+
+
+def _described(operation: str, arguments: dict[str, Any]) -> str:
+    if operation == "BatchGetItem":
+        strong = all(request["ConsistentRead"] for request in arguments["RequestItems"].values())
+    else:
+        strong = bool(arguments.get("ConsistentRead"))
+    if operation == "Query":
+        return f"Query {'index' if 'IndexName' in arguments else 'table'}"
+    if operation in ("GetItem", "BatchGetItem"):
+        return f"{operation} {'strong' if strong else 'eventual'}"
+    return operation
+
+
+class TestOperations:
+    def test_a_first_login(self, stage: Stage, asked: list[str]) -> None:
+        stage.log_in()
+        assert asked == [STRONG_GET, "TransactWriteItems", "PutItem"]
+
+    def test_another_login(self, stage: Stage, asked: list[str]) -> None:
+        stage.log_in()
+        asked.clear()
+        stage.log_in()
+        assert asked == [STRONG_GET, EVENTUAL_GET, "PutItem"]
+
+    @pytest.mark.parametrize(
+        ("request_of", "expected"),
+        [
+            (lambda stage, login: stage.get("/api/users/me", login["access_token"]), [EVENTUAL_GET]),
+            (lambda stage, login: stage.get("/api/sessions", login["access_token"]), [INDEX_QUERY]),
+            (lambda stage, login: stage.delete("/api/sessions", login["access_token"]), [INDEX_QUERY]),
+            (lambda stage, login: stage.post("/api/auth/logout", {}, login["access_token"]), ["DeleteItem"]),
+            (
+                lambda stage, login: stage.patch("/api/users/me", {"display_name": "A"}, login["access_token"]),
+                ["UpdateItem"],
+            ),
+            (
+                lambda stage, login: stage.post("/api/users/lookup", {"phone_number": ADA}, login["access_token"]),
+                [INDEX_QUERY, EVENTUAL_GET],
+            ),
+            (
+                lambda stage, login: stage.post("/api/users/lookup", {"phone_number": BOB}, login["access_token"]),
+                [INDEX_QUERY],
+            ),
+        ],
+    )
+    def test_a_request_with_a_token(
+        self, stage: Stage, asked: list[str], request_of: Callable[[Stage, Any], Any], expected: list[str]
+    ) -> None:
+        login = stage.log_in()
+        stage.accounts.verifier.verify(login["access_token"])
+        asked.clear()
+        assert request_of(stage, login).status_code < 500
+        assert asked == expected
+
+    def test_a_refresh_and_its_repetition(self, stage: Stage, asked: list[str]) -> None:
+        login = stage.log_in()
+        asked.clear()
+        stage.post("/api/auth/refresh", {"refresh_token": login["refresh_token"]})
+        assert asked == [STRONG_GET, "UpdateItem"]
+        asked.clear()
+        stage.post("/api/auth/refresh", {"refresh_token": login["refresh_token"]})
+        assert asked == [STRONG_GET]
+
+    def test_a_made_up_refresh_token_asks_nothing(self, stage: Stage, asked: list[str]) -> None:
+        stage.post("/api/auth/refresh", {"refresh_token": f"sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9.{'A' * 43}.{'A' * 22}"})
+        assert asked == []
+
+    def test_a_token_is_checked_once_in_a_few_seconds(self, stage: Stage, asked: list[str]) -> None:
+        login = stage.log_in()
+        asked.clear()
+        for _ in range(3):
+            stage.accounts.verifier.verify(login["access_token"])
+        assert asked == [EVENTUAL_GET]
+        asked.clear()
+        stage.accounts.verifier.verify_now(login["access_token"])
+        assert asked == [STRONG_GET]
+
+
+class TestLaggingReplicas:
+    """A replica that has not heard of the last seconds answers every eventually consistent read."""
+
+    @pytest.fixture(autouse=True)
+    def lag(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = database.connection.dispatch
+
+        def dispatch(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            if _described(operation, arguments) == EVENTUAL_GET:
+                return {}
+            if _described(operation, arguments) == "BatchGetItem eventual":
+                return {"Responses": {}}
+            return original(operation, arguments)
+
+        monkeypatch.setattr(database.connection, "dispatch", dispatch)
+
+    def test_a_login_of_a_moment_ago_is_let_in(self, stage: Stage) -> None:
+        login = stage.log_in()
+        assert stage.get("/api/users/me", login["access_token"]).json() == login["user"]
+
+    def test_a_user_of_a_moment_ago_exists(self, stage: Stage) -> None:
+        ada = stage.log_in()["user"]["user_id"]
+        assert list(stage.accounts.directory.public_faces([ada])) == [ada]
+
+    def test_the_second_login_finds_the_first_ones_user(self, stage: Stage) -> None:
+        assert stage.log_in()["user"] == stage.log_in()["user"]

@@ -1,0 +1,56 @@
+"""Notices of revocation over the real channel layer."""
+
+import asyncio
+import socket
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels_redis.pubsub import RedisPubSubChannelLayer  # type: ignore[import-untyped]
+
+from config.kernel.ids import SessionId
+from config.stores.control import GROUP, SESSION_REVOKED, RevocationChannel
+from config.stores.errors import StoreUnavailable
+
+SESSION = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
+
+
+async def test_a_listener_hears_of_it_within_a_second(redis_url: str) -> None:
+    layer = RedisPubSubChannelLayer(hosts=[redis_url])
+    listener = await layer.new_channel()
+    await layer.group_add(GROUP, listener)
+    try:
+        await sync_to_async(RevocationChannel(layer).publish, thread_sensitive=False)([SESSION])
+        heard = await asyncio.wait_for(layer.receive(listener), 1.0)
+    finally:
+        await layer.flush()
+    assert heard == {"type": SESSION_REVOKED, "session_ids": [SESSION]}
+
+
+async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
+    layer = RedisPubSubChannelLayer(hosts=[redis_url])
+    listener = await layer.new_channel()
+    await layer.group_add(GROUP, listener)
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer).publish, [SESSION])
+        heard = await asyncio.wait_for(layer.receive(listener), 1.0)
+    finally:
+        await layer.flush()
+    assert heard["session_ids"] == [SESSION]
+    assert len(layer._layers) == 1
+
+
+def test_a_redis_that_is_away_is_named() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{reserved.getsockname()[1]}/0"])
+        with pytest.raises(StoreUnavailable):
+            RevocationChannel(layer).publish([SESSION])
+
+
+def test_a_redis_that_hangs_is_given_up_on() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{silent.getsockname()[1]}/0"])
+        with pytest.raises(StoreUnavailable):
+            RevocationChannel(layer, patience=0.1).publish([SESSION])
