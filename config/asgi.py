@@ -14,11 +14,14 @@ from config.wiring import wiring  # noqa: E402 - the settings must be loaded fir
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
 from delivery.gateway.lost import NoSuchSocket  # noqa: E402
 
+parts = wiring()
+parts.producer.start()
+
 application = ProtocolTypeRouter(
     {
         "http": http,
         "websocket": URLRouter(
-            [path("ws", GatewayConsumer.as_asgi(parts=wiring().gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
+            [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
         ),
     }
 )

@@ -1,17 +1,44 @@
 """Every path Parley answers."""
 
+from django.conf import settings
 from django.urls import URLPattern, URLResolver, path
 
+from accounts.api.urls import routes as account_routes
+from chats.api.urls import routes as chat_routes
+from config.demo.views import routes as demo_routes
+from config.http.assets import AssetView
 from config.http.health import LiveView, MetricsView, ReadyView
+from config.http.pages import PageView
+from config.http.schema import DocsView, SchemaView
 from config.wiring import wiring
+from delivery.api.urls import routes as delivery_routes
+from messaging.api.urls import routes as message_routes
 
 parts = wiring()
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html", embedded=settings.EMBEDDED)),
     path("healthz", LiveView.as_view()),
     path("readyz", ReadyView.as_view(probes=parts.probes)),
     path("metrics", MetricsView.as_view()),
+    path("api/schema", SchemaView.as_view()),
+    path("api/docs", DocsView.as_view()),
+    path("static/<path:path>", AssetView.as_view()),
+    *account_routes(
+        parts.accounts,
+        cursors=parts.cursors,
+        read_throttle=parts.read_throttle,
+        address_of=parts.client_address,
+    ),
+    *chat_routes(details=parts.chat_details, members=parts.members, verify=parts.verify),
+    *message_routes(committer=parts.committer, history=parts.history, verify=parts.verify),
+    *delivery_routes(
+        inbox=parts.inbox, creation=parts.chat_creation, watermarks=parts.acknowledgements, verify=parts.verify
+    ),
 ]
+
+if settings.EMBEDDED:
+    urlpatterns += demo_routes(parts.demo_stage)
 
 handler400 = "config.http.problems.bad_request"
 handler403 = "config.http.problems.forbidden"

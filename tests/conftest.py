@@ -60,6 +60,7 @@ def kafka_options(kafka_servers: str) -> KafkaOptions:
 @pytest.fixture
 def producer(kafka_options: KafkaOptions) -> Iterator[EventProducer]:
     producer = EventProducer(kafka_options)
+    producer.start()
     yield producer
     producer.close()
 

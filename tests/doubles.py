@@ -1,8 +1,13 @@
 """Stand-ins for what a test must hold still: the clock, and who is calling."""
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
+
+import psutil
 
 from config.kernel.caller import Caller
 from config.kernel.errors import Unauthenticated
@@ -31,6 +36,17 @@ def verify_user_id(token: str) -> Caller:
         session_id=SessionId("sess_" + token.removeprefix("user_")),
         expires_at=datetime(2100, 1, 1, tzinfo=UTC),
     )
+
+
+@contextmanager
+def halted(pid: int) -> Iterator[None]:
+    """A process stopped in its tracks, alive and mute. Begins when the kernel has really stopped it."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def eventually(condition: Callable[[], object], *, within: float = 10.0) -> None:

@@ -6,7 +6,7 @@ busy client costs one read every few seconds; a revocation notice overrules what
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -29,6 +29,7 @@ class Standing:
     user_id: UserId | None
     expires_at: datetime | None
     checked_at: datetime
+    device_id: str = ""
 
     def admits(self, caller: Caller, now: datetime) -> bool:
         return self.user_id == caller.user_id and self.expires_at is not None and self.expires_at > now
@@ -103,7 +104,9 @@ class TokenVerifier:
 def _standing(session: Session | None, now: datetime) -> Standing:
     if session is None:
         return Standing(user_id=None, expires_at=None, checked_at=now)
-    return Standing(user_id=session.user_id, expires_at=session.expires_at, checked_at=now)
+    return Standing(
+        user_id=session.user_id, expires_at=session.expires_at, checked_at=now, device_id=session.device_id
+    )
 
 
 def _admitted(caller: Caller, standing: Standing, now: datetime) -> Caller:

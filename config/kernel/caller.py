@@ -11,6 +11,7 @@ class Caller:
     user_id: UserId
     session_id: SessionId
     expires_at: datetime
+    device_id: str = ""
 
     @property
     def is_authenticated(self) -> bool:

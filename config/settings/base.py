@@ -59,6 +59,8 @@ MIDDLEWARE = [
 ]
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 STATIC_URL = "/static/"
+WEB_CLIENT = BASE_DIR / "web" / "static"
+STATICFILES_DIRS = [("parley", WEB_CLIENT)]
 STATIC_ROOT = BASE_DIR / "static"
 
 # Django's own database: staff accounts and admin sessions only, never chat state.

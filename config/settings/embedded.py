@@ -1,10 +1,21 @@
-"""A laptop: engines started by `manage.py dev`, a secret made at the first run, loopback only."""
+"""A laptop: engines started by `manage.py dev`, a secret made at the first run, loopback only.
 
+Commands find the engines of a run that is under way on the same data directory by themselves.
+"""
+
+import os
 import secrets
+from pathlib import Path
 
+from config.embedded.data_directory import environment_of_running_engines
+from config.embedded.processes import PROJECT_ROOT
 from config.settings import environment as env
-from config.settings.base import *  # noqa: F403
-from config.settings.base import ALLOWED_ORIGINS, DATA_DIR
+
+for _name, _value in environment_of_running_engines(Path(env.text("DATA_DIR", str(PROJECT_ROOT / ".parley")))).items():
+    os.environ.setdefault(_name, _value)
+
+from config.settings.base import *  # noqa: E402, F403
+from config.settings.base import ALLOWED_ORIGINS, DATA_DIR  # noqa: E402
 
 EMBEDDED = True
 

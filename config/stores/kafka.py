@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -70,23 +71,33 @@ class EventProducer:
 
     def __init__(self, options: KafkaOptions) -> None:
         self.timeout = options.publish_timeout
-        self._producer = Producer(
+        self._options = options
+        self._pending: dict[_Reports, float] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._poller: threading.Thread | None = None
+
+    @cached_property
+    def _producer(self) -> Producer:
+        """Made by `start` or the first event, so that a process that publishes nothing asks no broker for anything."""
+        producer = Producer(
             {
-                **options.common(),
+                **self._options.common(),
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0,
-                "delivery.timeout.ms": NEVER,
-                "socket.timeout.ms": 10_000,
+                "message.timeout.ms": NEVER,
                 "queue.buffering.max.messages": MAX_QUEUED_EVENTS,
                 "queue.buffering.max.kbytes": MAX_QUEUED_KIB,
             }
         )
-        self._lock = threading.Lock()
-        self._pending: dict[_Reports, float] = {}
-        self._closing = threading.Event()
-        self._poller = threading.Thread(target=self._poll, name="kafka-delivery-reports", daemon=True)
+        self._poller = threading.Thread(target=self._poll, args=[producer], name="kafka-reports", daemon=True)
         self._poller.start()
+        return producer
+
+    def start(self) -> None:
+        """Greet the brokers now, so that the first event need not wait for that."""
+        self._producer.poll(0)
 
     def publish(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
         """Return when Kafka holds the whole batch. Raises `EventLogUnavailable` when it does not in time."""
@@ -124,10 +135,12 @@ class EventProducer:
     @property
     def queued(self) -> int:
         """How many events Kafka has not taken yet."""
-        return len(self._producer)
+        return 0 if self._poller is None else len(self._producer)
 
     def close(self, timeout: float = 5.0) -> int:
         """Wait for what is under way; return how many events were left undelivered."""
+        if self._poller is None:
+            return 0
         left = self._producer.flush(timeout)
         self._closing.set()
         self._poller.join(timeout=1.0)
@@ -137,11 +150,11 @@ class EventProducer:
             reports.give_up("before this process ended")
         return int(left)
 
-    def _poll(self) -> None:
+    def _poll(self, producer: Producer) -> None:
         """Serve delivery reports and deadlines; a report that makes its receiver fail must not end the others'."""
         while not self._closing.is_set():
             try:
-                self._producer.poll(0.05)
+                producer.poll(0.05)
                 self._expire()
             except Exception:
                 log.exception("serving Kafka's delivery reports failed")

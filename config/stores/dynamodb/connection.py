@@ -4,6 +4,7 @@ PynamoDB's low-level `Connection` does the protocol. Here every request passes o
 read-only process, counts, and turns the engine's failures into ours.
 """
 
+import threading
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 
+from config.stores.dynamodb.lean import make_lean
 from config.stores.errors import (
     CancellationReason,
     ConditionFailed,
@@ -68,6 +70,20 @@ class ParleyConnection(Connection):
             max_pool_connections=options.pool_size,
         )
         self.read_only = read_only
+        self._making = threading.Lock()
+        self._lean: Any = None
+
+    @property
+    def client(self) -> Any:
+        """PynamoDB's client on a lean wire, made once however many threads ask first, and anew without credentials."""
+        if self._lean is not None and self._lean._request_signer._credentials:
+            return self._lean
+        with self._making:
+            client = super().client
+            if client is not self._lean:
+                make_lean(client)
+                self._lean = client
+            return client
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Send one request. PynamoDB's own version would also log every item at DEBUG: message texts stay private."""
@@ -76,7 +92,7 @@ class ParleyConnection(Connection):
             raise WriteRefused(f"{operation_name} through a read-only client")
         outcome, started = "ok", perf_counter()
         try:
-            return self.client._make_api_call(operation_name, operation_kwargs)
+            return dict(self.client._make_api_call(operation_name, operation_kwargs))
         except ClientError as error:
             outcome = error.response.get("Error", {}).get("Code", "Unknown")
             raise _named(error, operation_name) from error

@@ -6,6 +6,7 @@ unprocessed, and retries what is worth retrying: bounded, with jitter.
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, cast
@@ -38,6 +39,14 @@ class Page(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
+class RawPage:
+    """A page whose items are as DynamoDB sent them."""
+
+    items: list[RawItem]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """One item's part of a transaction, made by the `Database` methods named after it."""
 
@@ -46,13 +55,17 @@ class Write:
 
 
 class BatchResult:
-    """What a batch read found, by pattern and key."""
+    """What a batch read found, by pattern and key. Items become models only when asked for as such."""
 
-    def __init__(self, found: Mapping[AccessPattern[Any], dict[Key, Model]]) -> None:
+    def __init__(self, found: Mapping[AccessPattern[Any], dict[Key, RawItem]]) -> None:
         self._found = found
 
     def of(self, pattern: AccessPattern[M]) -> dict[Key, M]:
-        return cast(dict[Key, M], self._found.get(pattern, {}))
+        return {key: pattern.model.from_raw_data(raw) for key, raw in self.raw(pattern).items()}
+
+    def raw(self, pattern: AccessPattern[Any]) -> dict[Key, RawItem]:
+        """The items as DynamoDB sent them, for hot paths."""
+        return self._found.get(pattern, {})
 
 
 class Database:
@@ -100,6 +113,20 @@ class Database:
         after: Mapping[str, str | int] | None = None,
     ) -> Page[M]:
         """One request: up to `limit` items, going on behind the key attributes `after`."""
+        page = self.query_raw(pattern, hash_key, where=where, limit=limit, forward=forward, after=after)
+        return Page(items=[pattern.model.from_raw_data(raw) for raw in page.items], more=page.more)
+
+    def query_raw(
+        self,
+        pattern: AccessPattern[Any],
+        hash_key: str,
+        *,
+        where: Condition | None = None,
+        limit: int | None = None,
+        forward: bool = True,
+        after: Mapping[str, str | int] | None = None,
+    ) -> RawPage:
+        """The same, items as DynamoDB sent them, for hot paths."""
         _require(pattern, Operation.QUERY)
         data = self.connection.query(
             self.table_name(pattern.model),
@@ -111,9 +138,8 @@ class Database:
             limit=limit,
             scan_index_forward=forward,
         )
-        items = [pattern.model.from_raw_data(raw) for raw in data["Items"]]
-        _count(pattern, len(items))
-        return Page(items=items, more="LastEvaluatedKey" in data)
+        _count(pattern, len(data["Items"]))
+        return RawPage(items=data["Items"], more="LastEvaluatedKey" in data)
 
     def query_all(self, pattern: AccessPattern[M], hash_key: str) -> list[M]:
         """Every item of a collection that is bounded by design, page after page."""
@@ -125,28 +151,47 @@ class Database:
             items += page.items
         return items
 
+    def count(self, pattern: AccessPattern[M], hash_key: str) -> int:
+        """How many items a collection holds; only the number travels."""
+        _require(pattern, Operation.QUERY)
+        table, total, after = self.table_name(pattern.model), 0, None
+        while True:
+            data = self.connection.query(
+                table,
+                hash_key,
+                consistent_read=pattern.strong,
+                exclusive_start_key=after,
+                index_name=pattern.index_name,
+                select="COUNT",
+            )
+            total += int(data["Count"])
+            after = data.get("LastEvaluatedKey")
+            if after is None:
+                _count(pattern, total)
+                return total
+
     def batch_get(self, wanted: Mapping[AccessPattern[Any], Iterable[Key]]) -> BatchResult:
         """Read keys of one or several tables, 100 a request. Keys not found are absent from the result."""
-        found: dict[AccessPattern[Any], dict[Key, Model]] = {pattern: {} for pattern in wanted}
+        found: dict[AccessPattern[Any], dict[Key, RawItem]] = {pattern: {} for pattern in wanted}
         pairs = [(pattern, key) for pattern, keys in wanted.items() for key in dict.fromkeys(keys)]
         by_table = {self.table_name(pattern.model): pattern for pattern in wanted}
         for chunk in _chunks(pairs, BATCH_GET_KEYS):
             for table, raw in self._batch_get_chunk(chunk):
                 pattern = by_table[table]
-                item = pattern.model.from_raw_data(raw)
-                found[pattern][_key_of(item)] = item
-        for pattern, keys in wanted.items():
-            _count(pattern, len(list(keys)))
+                found[pattern][_key_of(pattern.model, raw)] = raw
+        for pattern, count in Counter(pattern for pattern, _ in pairs).items():
+            _count(pattern, count)
         return BatchResult(found)
 
     def _batch_get_chunk(self, pairs: Sequence[tuple[AccessPattern[Any], Key]]) -> list[tuple[str, RawItem]]:
         pending: dict[str, Any] = {}
-        for pattern, key in pairs:
+        for pattern, group in itertools.groupby(pairs, key=lambda pair: pair[0]):
             _require(pattern, Operation.BATCH_GET)
-            table = self.table_name(pattern.model)
-            request = pending.setdefault(table, {"Keys": [], "ConsistentRead": pattern.strong})
-            hash_key, range_key = _serialized(pattern, key)
-            request["Keys"].append(self.connection.get_identifier_map(table, hash_key, range_key)["Key"])
+            names = _key_names(pattern.model)
+            pending[self.table_name(pattern.model)] = {
+                "Keys": [{name: _raw_key(value) for name, value in zip(names, key, strict=True)} for _, key in group],
+                "ConsistentRead": pattern.strong,
+            }
         found: list[tuple[str, RawItem]] = []
         for _ in self._retry.tries(self._sleep):
             data = self.connection.dispatch("BatchGetItem", {"RequestItems": pending})
@@ -244,8 +289,8 @@ class Database:
                     raise TransactionConflict("Another write kept holding an item") from error
             else:
                 break
-        for write in writes:
-            _count(write.pattern, 1)
+        for pattern, count in Counter(write.pattern for write in writes).items():
+            _count(pattern, count)
 
     def _put_request(self, pattern: AccessPattern[Any], item: Model, condition: Condition | None) -> dict[str, Any]:
         request: dict[str, Any] = {"TableName": self.table_name(pattern.model), "Item": item.serialize()}
@@ -306,9 +351,13 @@ def _is_key(attribute: Any) -> bool:
     return bool(attribute.is_hash_key or attribute.is_range_key)
 
 
-def _key_of(item: Model) -> Key:
-    names = (item._hash_keyname, item._range_keyname)
-    return cast(Key, tuple(getattr(item, name) for name in names if name is not None))
+def _key_names(model: type[Model]) -> tuple[str, ...]:
+    return tuple(name for name in (model._hash_keyname, model._range_keyname) if name is not None)
+
+
+def _key_of(model: type[Model], raw: RawItem) -> Key:
+    values = [raw[name] for name in _key_names(model)]
+    return cast(Key, tuple(value["S"] if "S" in value else int(value["N"]) for value in values))
 
 
 def _serialized(pattern: AccessPattern[Any], key: Sequence[str | int]) -> tuple[Any, Any]:

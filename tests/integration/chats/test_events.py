@@ -1,8 +1,6 @@
 """What the world learns: read back by a plain consumer, and when Kafka is away."""
 
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +16,7 @@ from config.kernel.retry import RetryPolicy
 from config.stores.announcer import Announcer
 from config.stores.dynamodb import Database
 from config.stores.kafka import EventProducer, KafkaOptions
+from tests.doubles import halted
 from tests.integration.chats.stage import Stage
 
 CHATS, MEMBERSHIPS = "chats.created", "memberships.changed"
@@ -148,15 +147,11 @@ class TestWhileKafkaIsAway:
         assert outage.close() == 3, "the three events were waiting"
 
     def test_the_events_follow_in_order_when_it_is_back(self, outage: Outage) -> None:
-        stage, pid = outage.stage, outage.engine.process.pid
-        ada, bob = stage.user(), stage.user()
-        os.killpg(pid, signal.SIGSTOP)
-        try:
+        ada, bob = outage.stage.user(), outage.stage.user()
+        with halted(outage.engine.process.pid):
             chat_id = ada.create_group().body["chat_id"]
             assert ada.add(chat_id, bob).status == 200
             assert ada.give_role(chat_id, bob, "admin").status == 200
-        finally:
-            os.killpg(pid, signal.SIGCONT)
         found = [event for _, event in records(outage.engine.endpoint, chat_id, 3)]
         changes = [event["payload"].get("change_type", "created") for event in found]
         assert sorted(changes) == ["added", "created", "role_changed"]

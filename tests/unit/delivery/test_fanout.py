@@ -40,8 +40,9 @@ class FakeRoutes:
             raise StoreUnavailable("Redis is away")
         return {user: self.connections[user] for user in user_ids if user in self.connections}
 
-    def publish(self, payloads: Mapping[str, bytes]) -> None:
+    def publish(self, payloads: Mapping[str, bytes]) -> set[str]:
         self.published += [{"gateway": gateway, **json.loads(data)} for gateway, data in payloads.items()]
+        return set()
 
     def frames_for(self, connection: str) -> list[dict[str, Any]]:
         return [

@@ -1,0 +1,1 @@
+"""Messages over REST: translates, calls one service, translates back."""

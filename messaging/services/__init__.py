@@ -1,0 +1,1 @@
+"""What messaging does: `committer` takes drafts in, `history` reads messages out."""

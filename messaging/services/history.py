@@ -1,0 +1,169 @@
+"""Reading a chat: pages in either direction, single messages, and messages by place for the inbox.
+
+Every read is strongly consistent and every reader's membership is checked each time. Sequences are dense, so a page is
+known by its first and last sequence before it is read, and overlapping pages are read as one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from chats.errors import ChatNotFound
+from chats.services.posting import Posting
+from config.kernel.ids import ChatId, UserId, is_chat_id
+from config.stores.dynamodb import Database
+from config.stores.errors import StoreUnavailable
+from messaging.domain import MAX_PAGE, Message
+from messaging.errors import MessageNotFound
+from messaging.services.group_reader import GroupReader
+from messaging.stores.messages import MessageStore, Place
+
+READ_THREADS = 4
+PATIENCE = 20.0
+# Two full pages: with the largest messages still one page of DynamoDB's.
+MAX_SPAN = 2 * MAX_PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What part of a chat to read: behind `after`, oldest first; or before `before`, newest first; or the newest."""
+
+    after: int | None = None
+    before: int | None = None
+    limit: int = MAX_PAGE
+
+    @property
+    def newest_first(self) -> bool:
+        return self.after is None
+
+    def bounds(self, latest: int) -> tuple[int, int]:
+        """First and last sequence, both included, of a chat that ends at `latest`. Empty when first > last."""
+        if self.after is not None:
+            return self.after + 1, min(self.after + self.limit, latest)
+        last = latest if self.before is None else min(self.before - 1, latest)
+        return max(1, last - self.limit + 1), last
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, shared by everyone who asked for it at the same time."""
+
+    messages: tuple[Message, ...]
+    has_more: bool
+    latest_sequence: int
+
+    @cached_property
+    def encoded_messages(self) -> bytes:
+        """The messages as a JSON list, serialised once."""
+        return orjson.dumps([message.to_json() for message in self.messages])
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    user_id: UserId
+    window: Window
+
+
+class History:
+    """Reads chats for their members. Thread-safe."""
+
+    def __init__(self, *, database: Database, messages: MessageStore, posting: Posting) -> None:
+        self._database = database
+        self._messages = messages
+        self._posting = posting
+        self._executor = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="history")
+        self._reader = GroupReader(self._read, executor=self._executor)
+
+    def page(self, chat_id: ChatId, user_id: UserId, window: Window) -> Page:
+        """Raises `ChatNotFound` for who is not a member."""
+        try:
+            return self.asking(chat_id, user_id, window).result(PATIENCE)
+        except FutureTimeout as error:
+            raise StoreUnavailable("The messages could not be read in time") from error
+
+    def asking(self, chat_id: ChatId, user_id: UserId, window: Window) -> "Future[Page]":
+        """The same for callers that do not block: the future ends as `page` does."""
+        if not is_chat_id(chat_id):
+            raise ChatNotFound
+        return self._reader.ask(chat_id, _Question(user_id, window))
+
+    def get_message(self, chat_id: ChatId, user_id: UserId, sequence: int) -> Message:
+        """One message, in one request. Raises `ChatNotFound` and `MessageNotFound`."""
+        if not is_chat_id(chat_id):
+            raise ChatNotFound
+        pair, place = (chat_id, user_id), (chat_id, sequence)
+        found = self._database.batch_get(
+            {
+                **self._posting.membership_lookup([pair]),
+                **self._posting.counter_lookup([chat_id]),
+                **self._messages.lookup([place]),
+            }
+        )
+        if not (self._posting.members_among(found, [pair]) and self._posting.counters_among(found)):
+            raise ChatNotFound
+        message = self._messages.found_in(found).get(place)
+        if message is None:
+            raise MessageNotFound(f"The chat has no message with sequence {sequence}")
+        return message
+
+    def messages_at(self, places: Iterable[Place]) -> dict[Place, Message]:
+        """The messages at these places; the caller has made sure that the reader is a member."""
+        return self._messages.find_at(places)
+
+    def payloads_between(self, chat_id: str, first: int, last: int) -> list[dict[str, Any]]:
+        """What the events of these messages say, for the fanout that missed them."""
+        return [message.to_json() for message in self._messages.list_between(ChatId(chat_id), first, last)]
+
+    def close(self) -> None:
+        """Finish the reads under way and refuse others."""
+        self._executor.shutdown()
+
+    def _read(self, chat_id: ChatId, questions: Sequence[_Question]) -> list[Page | Exception]:
+        """Answer everyone who waits for this chat: the memberships in one batch, overlapping pages in one query."""
+        pairs = [(chat_id, question.user_id) for question in questions]
+        found = self._database.batch_get(
+            {**self._posting.membership_lookup(pairs), **self._posting.counter_lookup([chat_id])}
+        )
+        latest = self._posting.counters_among(found).get(chat_id)
+        if latest is None:
+            return [ChatNotFound() for _ in questions]
+        members = {user_id for _, user_id in self._posting.members_among(found, pairs)}
+        windows = {question.window for question in questions if question.user_id in members}
+        pages = self._pages(chat_id, windows, latest)
+        return [pages[question.window] if question.user_id in members else ChatNotFound() for question in questions]
+
+    def _pages(self, chat_id: ChatId, windows: Iterable[Window], latest: int) -> Mapping[Window, Page]:
+        pages: dict[Window, Page] = {}
+        for newest_first in (False, True):
+            same_way = [window for window in windows if window.newest_first is newest_first]
+            bounds = [window.bounds(latest) for window in same_way]
+            by_sequence = {
+                message.sequence: message
+                for first, last in merged(bounds)
+                for message in self._messages.list_between(chat_id, first, last, newest_first=newest_first)
+            }
+            for window, (first, last) in zip(same_way, bounds, strict=True):
+                sequences = range(last, first - 1, -1) if newest_first else range(first, last + 1)
+                messages = tuple(by_sequence[sequence] for sequence in sequences if sequence in by_sequence)
+                has_more = first > 1 if newest_first else last < latest
+                pages[window] = Page(messages=messages, has_more=has_more, latest_sequence=latest)
+        return pages
+
+
+def merged(bounds: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The fewest spans, none longer than `MAX_SPAN`, that cover all that are not empty."""
+    current: tuple[int, int] | None = None
+    for first, last in sorted((first, last) for first, last in bounds if first <= last):
+        if current is not None and first <= current[1] + 1 and max(last, current[1]) - current[0] < MAX_SPAN:
+            current = (current[0], max(last, current[1]))
+            continue
+        if current is not None:
+            yield current
+        current = (first, last)
+    if current is not None:
+        yield current

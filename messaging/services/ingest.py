@@ -1,0 +1,265 @@
+"""One batch's way into the store: read what decides over it, then write it, all or nothing.
+
+Sequences are dense by construction: a counter moves from N to N+k only together with the k messages that it numbers,
+on condition that it stood at N. Knows batches, not threads: `committer` decides what is in a batch and when it runs.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from chats.errors import ChatNotFound
+from chats.services.posting import Posting
+from config.kernel.clock import Clock, to_iso
+from config.kernel.errors import ParleyError
+from config.kernel.ids import ChatId
+from config.kernel.retry import RetryPolicy
+from config.stores.dynamodb import Database, Write
+from config.stores.errors import (
+    CancellationReason,
+    StoreRefused,
+    StoreUnavailable,
+    Throttled,
+    TransactionCancelled,
+    TransactionConflict,
+)
+from messaging.domain import Message, Sent
+from messaging.errors import ClientMessageIdConflict
+from messaging.services.lanes import Entry, Part
+from messaging.stores.idempotency import IdempotencyKeyStore, Remembered
+from messaging.stores.messages import MessageStore, Place
+
+ONCE = RetryPolicy(attempts=1)
+KNOWN_COUNTERS = 20_000
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What reading a batch showed: who may be written, who has an answer already, and which."""
+
+    writable: dict[ChatId, list[Entry]] = field(default_factory=dict)
+    stored: list[tuple[Entry, Sent]] = field(default_factory=list)
+    refused: list[tuple[Entry, ParleyError]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Stumble:
+    """Why a chat could not be written this time. `error` is for the senders if there is no next time."""
+
+    part: Part
+    reason: str
+    error: ParleyError
+    hopeless: bool = False
+
+
+@dataclass(slots=True)
+class Written:
+    """What a transaction came to: messages by part, or the chats to blame while the others are `innocent`."""
+
+    stored: list[tuple[Part, list[Message]]] = field(default_factory=list)
+    stumbles: list[Stumble] = field(default_factory=list)
+    innocent: list[Part] = field(default_factory=list)
+
+
+class Counters:
+    """Where counters stood when this process last saw them: guesses that each transaction checks. Thread-safe."""
+
+    def __init__(self, capacity: int = KNOWN_COUNTERS) -> None:
+        self._lock = threading.Lock()
+        self._capacity = capacity
+        self._known: OrderedDict[ChatId, int] = OrderedDict()
+
+    def find(self, chat_id: ChatId) -> int | None:
+        return self._known.get(chat_id)
+
+    def remember(self, chat_id: ChatId, sequence: int) -> None:
+        with self._lock:
+            self._known[chat_id] = sequence
+            self._known.move_to_end(chat_id)
+            if len(self._known) > self._capacity:
+                self._known.popitem(last=False)
+
+    def forget(self, chat_id: ChatId) -> None:
+        with self._lock:
+            self._known.pop(chat_id, None)
+
+
+class Ingest:
+    """Reads and writes batches. Thread-safe as long as a chat is in one write at a time."""
+
+    def __init__(
+        self, *, database: Database, posting: Posting, messages: MessageStore, keys: IdempotencyKeyStore, clock: Clock
+    ) -> None:
+        self._database = database
+        self._posting = posting
+        self._messages = messages
+        self._keys = keys
+        self._clock = clock
+        self._counters = Counters()
+
+    def read(self, parts: Sequence[Part]) -> Verdicts:
+        """One strongly consistent read of memberships, idempotency keys and the counters not known.
+
+        Where a key is taken, a second one of the messages that the keys stand for. Raises `StoreUnavailable`.
+        """
+        entries = [entry for part in parts for entry in part.entries]
+        pairs = {(entry.draft.chat_id, entry.draft.sender_id) for entry in entries}
+        unknown = [part.chat_id for part in parts if self._counters.find(part.chat_id) is None]
+        found = self._database.batch_get(
+            {
+                **self._posting.membership_lookup(pairs),
+                **self._keys.lookup({(entry.draft.chat_id, entry.draft.client_message_id) for entry in entries}),
+                **(self._posting.counter_lookup(unknown) if unknown else {}),
+            }
+        )
+        counters = self._posting.counters_among(found)
+        for chat_id, sequence in counters.items():
+            self._counters.remember(chat_id, sequence)
+        members = self._posting.members_among(found, pairs)
+        unborn = set(unknown) - counters.keys()
+        return self._judge(
+            entries,
+            allowed={pair for pair in members if pair[0] not in unborn},
+            taken=self._keys.found_in(found, now=self._clock.now()),
+        )
+
+    def write(self, parts: Sequence[Part]) -> Written:
+        """One transaction for the whole batch."""
+        known = [(part, self._counters.find(part.chat_id)) for part in parts]
+        missing = [Stumble(part, "counter_unknown", _crowded()) for part, current in known if current is None]
+        ready = [(part, current) for part, current in known if current is not None]
+        if missing:
+            return Written(stumbles=missing, innocent=[part for part, _ in ready])
+        now = self._clock.now()
+        numbered = [(part, _numbered(part, current, now)) for part, current in ready]
+        writes, owners = self._writes(ready, numbered, now)
+        try:
+            self._database.transact(writes, retry=ONCE)
+        except TransactionCancelled as error:
+            return self._blame(parts, writes, owners, error.reasons)
+        except StoreUnavailable as error:
+            # Whether the transaction went through may be unknown: reading the keys again will tell.
+            reason = "conflict" if isinstance(error, TransactionConflict) else _reason_of(error)
+            return self._all_stumble(parts, reason, error)
+        except ParleyError as error:
+            return self._all_stumble(parts, "refused", error, hopeless=True)
+        for part, messages in numbered:
+            self._counters.remember(part.chat_id, messages[-1].sequence)
+        return Written(stored=numbered)
+
+    def _judge(
+        self,
+        entries: Sequence[Entry],
+        *,
+        allowed: set[tuple[ChatId, str]],
+        taken: Mapping[tuple[ChatId, str], Remembered],
+    ) -> Verdicts:
+        verdicts = Verdicts()
+        remembered: list[tuple[Entry, Remembered]] = []
+        for entry in entries:
+            draft = entry.draft
+            key = taken.get((draft.chat_id, draft.client_message_id))
+            if (draft.chat_id, draft.sender_id) not in allowed:
+                verdicts.refused.append((entry, ChatNotFound()))
+            elif key is None:
+                verdicts.writable.setdefault(draft.chat_id, []).append(entry)
+            else:
+                remembered.append((entry, key))
+        if remembered:
+            self._recall(remembered, verdicts)
+        return verdicts
+
+    def _recall(self, remembered: Sequence[tuple[Entry, Remembered]], verdicts: Verdicts) -> None:
+        """Compare each draft with the message that its key stands for."""
+        messages = self._messages.find_at({_place(entry, key) for entry, key in remembered})
+        for entry, key in remembered:
+            message = messages.get(_place(entry, key))
+            if message is not None and entry.draft.is_same_as(message):
+                # Under the entry's own message id it is no duplicate: the answer to our own write got lost.
+                verdicts.stored.append((entry, Sent(message, duplicate=key.message_id != entry.message_id)))
+            else:
+                verdicts.refused.append((entry, ClientMessageIdConflict()))
+
+    def _writes(
+        self,
+        ready: Sequence[tuple[Part, int]],
+        numbered: Sequence[tuple[Part, list[Message]]],
+        now: datetime,
+    ) -> tuple[list[Write], list[Part]]:
+        """The transaction's items, and beside each the part that it belongs to."""
+        writes: list[Write] = []
+        owners: list[Part] = []
+        for (part, current), (_, messages) in zip(ready, numbered, strict=True):
+            writes.append(self._posting.moving_counter(part.chat_id, current=current, added=len(messages), now=now))
+            for message in messages:
+                writes += (self._keys.remembering(message, now=now), self._messages.storing(message))
+            owners += [part] * (1 + 2 * len(messages))
+        return writes, owners
+
+    def _blame(
+        self,
+        parts: Sequence[Part],
+        writes: Sequence[Write],
+        owners: Sequence[Part],
+        reasons: Sequence[CancellationReason | None],
+    ) -> Written:
+        """Split a cancelled transaction: who is to blame goes back, the others may go on at once."""
+        blamed: dict[ChatId, Stumble] = {}
+        if len(reasons) == len(writes):
+            for write, owner, reason in zip(writes, owners, reasons, strict=True):
+                if reason is not None and owner.chat_id not in blamed:
+                    blamed[owner.chat_id] = _stumble(owner, write, reason)
+        if not blamed:
+            return self._all_stumble(parts, "conflict", _crowded())
+        for chat_id in blamed:
+            self._counters.forget(chat_id)
+        innocent = [part for part in parts if part.chat_id not in blamed]
+        return Written(stumbles=list(blamed.values()), innocent=innocent)
+
+    def _all_stumble(
+        self, parts: Sequence[Part], reason: str, error: ParleyError, *, hopeless: bool = False
+    ) -> Written:
+        for part in parts:
+            self._counters.forget(part.chat_id)
+        return Written(stumbles=[Stumble(part, reason, error, hopeless=hopeless) for part in parts])
+
+
+def _crowded() -> TransactionConflict:
+    return TransactionConflict("Others kept writing to this chat")
+
+
+def _stumble(part: Part, write: Write, reason: CancellationReason) -> Stumble:
+    if reason.is_condition:
+        return Stumble(part, f"{write.pattern.table}_condition", _crowded())
+    if reason.code == "TransactionConflict":
+        return Stumble(part, "conflict", _crowded())
+    if reason.is_transient:
+        return Stumble(part, "throttled", Throttled("DynamoDB is over capacity"))
+    return Stumble(part, "refused", StoreRefused(f"DynamoDB cancelled the write: {reason.code}"), hopeless=True)
+
+
+def _reason_of(error: StoreUnavailable) -> str:
+    return "throttled" if isinstance(error, Throttled) else "unavailable"
+
+
+def _numbered(part: Part, current: int, now: datetime) -> list[Message]:
+    created_at = to_iso(now)
+    return [
+        Message(
+            message_id=entry.message_id,
+            chat_id=part.chat_id,
+            sequence=sequence,
+            sender_id=entry.draft.sender_id,
+            client_message_id=entry.draft.client_message_id,
+            content=entry.draft.content,
+            content_type=entry.draft.content_type,
+            created_at=created_at,
+        )
+        for sequence, entry in enumerate(part.entries, start=current + 1)
+    ]
+
+
+def _place(entry: Entry, key: Remembered) -> Place:
+    return entry.draft.chat_id, key.sequence

@@ -1,0 +1,20 @@
+"""What the ingest path counts."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+BATCH_MESSAGES = Histogram(
+    "parley_commit_batch_messages", "Messages in one transaction.", buckets=(1, 2, 4, 8, 16, 24, 33, 49)
+)
+BATCH_CHATS = Histogram("parley_commit_batch_chats", "Chats in one transaction.", buckets=(1, 2, 4, 8, 16, 24, 33))
+COMMIT_SECONDS = Histogram("parley_commit_seconds", "Time for one transaction, successful or not.", buckets=_SECONDS)
+PUBLISH_SECONDS = Histogram(
+    "parley_publish_seconds", "Time from a chat's commit to Kafka holding its events.", buckets=_SECONDS
+)
+SEND_SECONDS = Histogram("parley_send_seconds", "Time from a draft's arrival to its answer.", buckets=_SECONDS)
+RETRIES = Counter("parley_commit_retries_total", "Chats sent back from a transaction, by reason.", ["reason"])
+WAITING = Gauge("parley_ingest_waiting_drafts", "Drafts that have no answer yet.")
+SENT = Counter("parley_messages_sent_total", "Drafts answered with a message.")
+DUPLICATES = Counter("parley_messages_duplicate_total", "Drafts that an earlier send had already stored.")
+FAILED = Counter("parley_drafts_failed_total", "Drafts answered with an error, by its code.", ["code"])

@@ -1,0 +1,137 @@
+"""Sequences are dense under every failure: several processes write one chat at once and are killed at any step."""
+
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from chats.domain import Membership, Role
+from chats.stores.counters import CounterStore
+from chats.stores.memberships import MembershipStore
+from config.kernel.clock import SystemClock
+from config.kernel.events import Event
+from config.kernel.ids import ChatId, IdFactory, UserId
+from config.stores.dynamodb import Database, DynamoDBOptions
+from config.stores.kafka import EventConsumer, KafkaOptions
+from messaging.stores.messages import MessageStore
+from tests.confirmation.writer import STEPS
+from tests.doubles import eventually
+
+MESSAGES = 120
+RANDOM_KILLS = 3
+PATIENCE = 100.0
+
+
+@dataclass
+class Writer:
+    """One of the processes, with all its lives: each life sends what no life before saw acknowledged."""
+
+    name: str
+    command: list[str]
+    acknowledgements: Path
+    lives: int = 0
+    process: "subprocess.Popen[bytes]" = field(init=False)
+
+    @property
+    def wanted(self) -> list[str]:
+        return [f"{self.name}-{number}" for number in range(MESSAGES)]
+
+    def acknowledged(self) -> dict[str, tuple[int, str]]:
+        """Id to sequence and message id; a line that a kill cut short was never an acknowledgement."""
+        whole = self.acknowledgements.read_text().rpartition("\n")[0]
+        lines = [line.split() for line in whole.splitlines()]
+        found = {each: (int(sequence), message_id) for each, sequence, message_id in lines}
+        assert len(found) == len({sequence for sequence, _ in found.values()})
+        return found
+
+    def live(self, *arguments: str) -> None:
+        """Start a life."""
+        self.lives += 1
+        left = [each for each in self.wanted if each not in self.acknowledged()]
+        with self.acknowledgements.open("ab") as file:
+            self.process = subprocess.Popen([*self.command, *arguments], stdin=subprocess.PIPE, stdout=file)
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(left).encode())
+        self.process.stdin.close()
+
+
+def create_chat(database: Database) -> tuple[ChatId, UserId]:
+    ids, now = IdFactory(SystemClock()), SystemClock().now()
+    chat_id, user_id = ids.chat(), ids.user()
+    membership = Membership(chat_id, user_id, Role.MEMBER, now, None)
+    writes = [
+        CounterStore(database).creating(chat_id, now=now),
+        MembershipStore(database).creating(membership),
+    ]
+    database.transact(writes)
+    return chat_id, user_id
+
+
+def announced(options: KafkaOptions, chat_id: ChatId, expected: set[int]) -> set[int]:
+    """The sequences that Kafka holds of the chat, once it holds the expected ones."""
+    consumer = EventConsumer(options, group=f"reader-{chat_id}", topics=["messages.persisted"])
+    found: set[int] = set()
+
+    def complete() -> bool:
+        records = consumer.read(timeout=0.1)
+        found.update(Event.decode(each.value).payload["sequence"] for each in records if each.key == chat_id)
+        return expected <= found
+
+    eventually(complete, within=20)
+    consumer.close()
+    return found
+
+
+def kill_at_random(writers: list[Writer], chance: random.Random) -> None:
+    """Kill a writer in the middle of its work, each time another moment."""
+    victim = chance.choice([each for each in writers if each.process.poll() is None])
+    goal = len(victim.acknowledged()) + chance.randrange(1, 25)
+    eventually(lambda: victim.process.poll() is not None or len(victim.acknowledged()) >= goal, within=PATIENCE)
+    victim.process.kill()
+
+
+def test_writers_that_are_killed_at_any_step_leave_neither_hole_nor_double(
+    database: Database, dynamodb_options: DynamoDBOptions, kafka_options: KafkaOptions, tmp_path: Path
+) -> None:
+    chat_id, user_id = create_chat(database)
+    assert dynamodb_options.endpoint_url is not None
+    command = [
+        *(sys.executable, "-m", "tests.confirmation.writer"),
+        *("--endpoint", dynamodb_options.endpoint_url, "--prefix", dynamodb_options.table_prefix),
+        *("--kafka", kafka_options.bootstrap_servers, "--chat", chat_id, "--user", user_id),
+    ]
+    writers = [Writer(step, command, tmp_path / step) for step in STEPS]
+    chance = random.Random()
+    try:
+        for writer in writers:
+            writer.acknowledgements.touch()
+            writer.live("--die", writer.name)
+        for writer in writers:
+            assert writer.process.wait(PATIENCE) == -9, f"{writer.name} was not reached"
+            writer.live()
+        for _ in range(RANDOM_KILLS):
+            kill_at_random(writers, chance)
+            for writer in writers:
+                if writer.process.poll() is not None and len(writer.acknowledged()) < MESSAGES:
+                    writer.live()
+        deadline = monotonic() + PATIENCE
+        while any(len(writer.acknowledged()) < MESSAGES for writer in writers):
+            assert monotonic() < deadline, "the writers did not finish"
+            for writer in writers:
+                if writer.process.wait(PATIENCE) is not None and len(writer.acknowledged()) < MESSAGES:
+                    writer.live()
+    finally:
+        for writer in writers:
+            writer.process.kill()
+            writer.process.wait()
+
+    stored = MessageStore(database).list_between(chat_id, 1, 10**6)
+    acknowledged = {each: place for writer in writers for each, place in writer.acknowledged().items()}
+    assert [message.sequence for message in stored] == list(range(1, len(writers) * MESSAGES + 1))
+    assert {message.client_message_id: (message.sequence, message.message_id) for message in stored} == acknowledged
+    assert CounterStore(database).find(chat_id) == len(stored)
+    assert all(message.content == f"text of {message.client_message_id}" for message in stored)
+    assert announced(kafka_options, chat_id, set(range(1, len(stored) + 1))) == set(range(1, len(stored) + 1))
+    assert sum(writer.lives for writer in writers) >= len(STEPS) * 2

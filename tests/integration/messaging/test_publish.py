@@ -1,0 +1,100 @@
+"""The whole path with a real Kafka, which goes away and comes back."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from config.embedded.kafka import KafkaEngine
+from config.kernel.events import Event
+from config.kernel.ids import ChatId, UserId
+from config.stores.announcer import Announcer
+from config.stores.dynamodb import Database
+from config.stores.errors import EventLogUnavailable
+from config.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
+from tests.doubles import SettableClock, eventually, halted
+from tests.integration.messaging.stage import Stage
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[KafkaEngine]:
+    """An engine of this module's own: nobody else notices when it stops."""
+    engine = KafkaEngine()
+    with engine:
+        yield engine
+
+
+@pytest.fixture
+def options(engine: KafkaEngine) -> KafkaOptions:
+    return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=1.0)
+
+
+@pytest.fixture
+def stage(database: Database, clock: SettableClock, options: KafkaOptions) -> Iterator[Stage]:
+    producer = EventProducer(options)
+    announcer = Announcer(producer)
+    warm_up = Event("MessagePersisted", "evt_0", clock.now(), "the first waits for the connection", {})
+    announcer.announce([Outgoing(warm_up)], timeout=30)
+    stage = Stage(database, clock, announcer=announcer)
+    yield stage
+    stage.close()
+    announcer.close()
+    producer.close()
+
+
+class Log:
+    """What Kafka holds of a chat, read from the beginning."""
+
+    def __init__(self, options: KafkaOptions, chat_id: ChatId) -> None:
+        self.sequences: list[int] = []
+        self._chat_id = chat_id
+        self._consumer = EventConsumer(options, group=f"reader-{chat_id}", topics=["messages.persisted"])
+
+    def holds(self, count: int) -> bool:
+        records = self._consumer.read(timeout=0.05)
+        self.sequences += [
+            Event.decode(record.value).payload["sequence"] for record in records if record.key == self._chat_id
+        ]
+        return len(self.sequences) >= count
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.fixture
+def log(options: KafkaOptions, chat: ChatId) -> Iterator[Log]:
+    log = Log(options, chat)
+    yield log
+    log.close()
+
+
+class TestPublishing:
+    def test_kafka_has_a_chats_messages_in_the_order_of_their_sequences(
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log
+    ) -> None:
+        answers = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(300)]
+        for answer in answers:
+            answer.result(20)
+        eventually(lambda: log.holds(300))
+        assert log.sequences == list(range(1, 301))
+
+    def test_an_outage_is_told_and_the_messages_are_published_in_order_without_a_retry(
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: KafkaEngine
+    ) -> None:
+        stage.committer.send(stage.draft(chat, ann, "before"))
+        with halted(engine.process.pid):
+            answers = [stage.committer.submit(stage.draft(chat, ann, f"during-{number}")) for number in range(60)]
+            assert {type(answer.exception(20)) for answer in answers} == {EventLogUnavailable}
+            assert len(stage.stored(chat)) == 61
+        assert stage.committer.send(stage.draft(chat, ann, "after")).message.sequence == 62
+        eventually(lambda: log.holds(62))
+        assert log.sequences == list(range(1, 63))
+
+    def test_a_retry_after_an_outage_gets_the_first_sequence_and_publishes_it(
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: KafkaEngine
+    ) -> None:
+        with halted(engine.process.pid), pytest.raises(EventLogUnavailable):
+            stage.committer.send(stage.draft(chat, ann))
+        again = stage.committer.send(stage.draft(chat, ann))
+        assert (again.message.sequence, again.duplicate) == (1, True)
+        eventually(lambda: log.holds(1))
+        assert set(log.sequences) == {1}

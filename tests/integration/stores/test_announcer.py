@@ -1,0 +1,110 @@
+"""Kafka goes away and comes back: the engine is stopped in its tracks with SIGSTOP, and goes on with SIGCONT."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from time import monotonic
+
+import pytest
+
+from config.embedded.kafka import KafkaEngine
+from config.kernel.events import Event
+from config.kernel.retry import RetryPolicy
+from config.stores.announcer import Announcer
+from config.stores.errors import EventLogUnavailable
+from config.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
+from tests.doubles import halted
+
+TOPIC = "messages.persisted"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[KafkaEngine]:
+    """An engine of this module's own: nobody else notices when it stops."""
+    engine = KafkaEngine()
+    with engine:
+        yield engine
+
+
+@pytest.fixture
+def options(engine: KafkaEngine) -> KafkaOptions:
+    return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=0.5)
+
+
+@pytest.fixture
+def announcer(options: KafkaOptions) -> Iterator[Announcer]:
+    producer = EventProducer(options)
+    producer.publish([outgoing("greeting", 0)], timeout=20)
+    announcer = Announcer(producer, retry=RetryPolicy(first_pause=0.01, longest_pause=0.1))
+    announcer.announce([outgoing("the first waits for the connection", 0)], timeout=30)
+    yield announcer
+    announcer.close()
+    producer.close()
+
+
+def outgoing(key: str, number: int) -> Outgoing:
+    event = Event("MessagePersisted", f"evt_{number}", datetime.now(UTC), key, {"sequence": number})
+    return Outgoing(event, headers=(("origin-connection-id", b"here"),))
+
+
+def read(options: KafkaOptions, key: str, count: int) -> list[int]:
+    """The numbers that the log holds under a key, once there are so many of them, and a moment longer."""
+    consumer = EventConsumer(options, group=f"reader-{key}", topics=[TOPIC])
+    numbers: list[int] = []
+    deadline = monotonic() + 20
+    quiet = 0
+    while quiet < 3 and monotonic() < deadline:
+        records = consumer.read(timeout=0.1)
+        numbers += [Event.decode(record.value).payload["sequence"] for record in records if record.key == key]
+        quiet = quiet + 1 if len(numbers) >= count and not records else 0
+    consumer.close()
+    return numbers
+
+
+class TestKafkaAway:
+    def test_events_are_in_the_log_when_announce_returns(self, announcer: Announcer, options: KafkaOptions) -> None:
+        announcer.announce([outgoing("calm", number) for number in range(50)])
+        assert read(options, "calm", 50) == list(range(50))
+
+    def test_an_outage_is_told_within_the_deadline_and_nothing_is_lost_doubled_or_out_of_order(
+        self, announcer: Announcer, engine: KafkaEngine, options: KafkaOptions
+    ) -> None:
+        announcer.announce([outgoing("storm", 0)])
+        with halted(engine.process.pid):
+            for number in range(1, 4):
+                with pytest.raises(EventLogUnavailable) as refused:
+                    announcer.announce([outgoing("storm", number)])
+                assert refused.value.code == "fanout_unavailable"
+            unanswered = [announcer.announcing([outgoing("storm", number)], timeout=30) for number in range(4, 30)]
+        for answer in unanswered:
+            answer.result(30)
+        assert read(options, "storm", 30) == list(range(30))
+
+    def test_what_waited_through_an_outage_is_published_without_another_call(
+        self, announcer: Announcer, engine: KafkaEngine, options: KafkaOptions
+    ) -> None:
+        with halted(engine.process.pid), pytest.raises(EventLogUnavailable):
+            announcer.announce([outgoing("forgotten", 1)])
+        assert read(options, "forgotten", 1) == [1]
+
+    def test_the_deadline_may_be_set_for_each_call(
+        self, announcer: Announcer, engine: KafkaEngine, options: KafkaOptions
+    ) -> None:
+        with halted(engine.process.pid):
+            patient = announcer.announcing([outgoing("patience", 1)], timeout=30)
+            with pytest.raises(EventLogUnavailable):
+                announcer.announce([outgoing("patience", 2)], timeout=0.05)
+            assert not patient.done()
+        patient.result(30)
+        assert read(options, "patience", 2) == [1, 2]
+
+
+class TestClosing:
+    def test_a_producer_that_closes_during_an_outage_ends_every_wait(
+        self, engine: KafkaEngine, options: KafkaOptions
+    ) -> None:
+        producer = EventProducer(options)
+        producer.publish([outgoing("closing", 0)], timeout=30)
+        with halted(engine.process.pid):
+            waiting = producer.produce([outgoing("closing", 1)], timeout=600)
+            assert producer.close(timeout=0.1) == 1
+            assert isinstance(waiting.exception(5), EventLogUnavailable)
