@@ -1,4 +1,4 @@
-"""Log lines for machines: one JSON object a line."""
+"""What is worth a log line, and how it looks to machines."""
 
 import logging
 from datetime import UTC, datetime
@@ -8,8 +8,15 @@ import orjson
 from config.kernel.clock import to_iso
 
 
+class OnlyUnforeseen(logging.Filter):
+    """Django logs every answer from 400 on. A foreseen one was told to its caller; only tracebacks are news."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not hasattr(record, "status_code") or record.exc_info is not None
+
+
 class JsonFormatter(logging.Formatter):
-    """`LOG_FORMAT=json`."""
+    """One JSON object a line: `LOG_FORMAT=json`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -113,6 +113,7 @@ class Wiring:
             bootstrap_servers=settings.KAFKA_BOOTSTRAP_SERVERS,
             fetch_wait_ms=settings.KAFKA_FETCH_WAIT_MS,
             session_timeout_ms=settings.KAFKA_SESSION_TIMEOUT_MS,
+            extra=settings.KAFKA_SECURITY,
         )
 
     @cached_property
@@ -225,7 +226,9 @@ class Wiring:
             keys=IdempotencyKeyStore(self.database),
             clock=self.clock,
         )
-        return Committer(ingest=ingest, announcer=self.announcer, clock=self.clock, ids=self.ids)
+        return Committer(
+            ingest=ingest, announcer=self.announcer, clock=self.clock, ids=self.ids, allowance=self.send_allowance
+        )
 
     @cached_property
     def watermarks(self) -> WatermarkStore:
@@ -315,7 +318,6 @@ class Wiring:
             committer=self.committer,
             history=self.history,
             acks=self.ack_buffer,
-            allowance=self.send_allowance,
             verify=self.accounts.verifier.verify_now,
             executor=ThreadPoolExecutor(8, thread_name_prefix="gateway"),
             allowed_origins=settings.ALLOWED_ORIGINS,
@@ -355,7 +357,7 @@ class Wiring:
         if "hub" in self.__dict__:
             await self.hub.drain()
         loop = asyncio.get_running_loop()
-        for part in ("ack_buffer", "committer", "announcer", "producer"):
+        for part in ("ack_buffer", "committer", "history", "announcer", "producer"):
             if part in self.__dict__:
                 await loop.run_in_executor(None, getattr(self, part).close)
 

@@ -6,6 +6,7 @@ from typing import Any
 import dj_database_url
 
 from config.settings import environment as env
+from config.settings import kafka
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / ".parley")))
@@ -18,6 +19,7 @@ DYNAMODB_ENDPOINT_URL = env.text("DYNAMODB_ENDPOINT_URL") or None
 TABLE_PREFIX = env.text("TABLE_PREFIX")
 STORE_THREADS = env.whole("STORE_THREADS", 32)
 KAFKA_BOOTSTRAP_SERVERS = env.text("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
+KAFKA_SECURITY = kafka.security()
 KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
 KAFKA_SESSION_TIMEOUT_MS = env.whole("KAFKA_SESSION_TIMEOUT_MS", 10_000)
 REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -103,7 +105,8 @@ LOGGING: dict[str, Any] = {
         "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
         "json": {"()": "config.logs.JsonFormatter"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "filters": {"unforeseen": {"()": "config.logs.OnlyUnforeseen"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["unforeseen"]}},
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "INFO", "propagate": False},

@@ -66,9 +66,10 @@ class Processor:
         parcels = [*self._notices(events), *self._messages(events)]
         users = {user for parcel in parcels for user in parcel.user_ids}
         if users:
-            outgoing = payloads(parcels, self._routes.connections_of(users))
-            if outgoing:
-                self._routes.publish(outgoing)
+            connections = self._routes.connections_of(users)
+            outgoing = payloads(parcels, connections)
+            for gateway_id in self._routes.publish(outgoing) if outgoing else ():
+                self._routes.forget(gateway_id, connections)
             DELIVERIES.inc(len(outgoing))
         self._remember(events)
 
@@ -145,5 +146,8 @@ _REQUIRED: dict[str, tuple[tuple[str, type], ...]] = {
 
 def _require_payload(event: Event) -> None:
     for name, kind in _REQUIRED[event.event_type]:
-        if not isinstance(event.payload.get(name), kind):
+        value = event.payload.get(name)
+        if not isinstance(value, kind) or value == "":
             raise MalformedEvent(f"the payload's {name} is missing or of the wrong type")
+    if not all(isinstance(member, str) for member in event.payload.get("initial_members", ())):
+        raise MalformedEvent("a member of the payload's initial_members is not a text")

@@ -9,7 +9,7 @@ from prometheus_client import Gauge
 from config.kernel.errors import Unavailable
 from config.kernel.retry import RetryPolicy
 from config.stores.kafka import EventConsumer, Record
-from delivery.fanout.processor import Processor
+from delivery.fanout.processor import MALFORMED, Processor
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,20 @@ class Worker:
                 return True
             except Unavailable as error:
                 log.warning("%d events wait: %s", len(records), error.detail)
+            except Exception:
+                log.exception("%d events failed in a way nobody foresaw", len(records))
+                return self._process_singly(records)
             if self._stopping.wait(self._retry.pause(min(attempt, 10))):
                 return False
             attempt += 1
+
+    def _process_singly(self, records: Sequence[Record]) -> bool:
+        """The one to blame is told by its place and skipped: it stops nothing behind it."""
+        if len(records) > 1:
+            return all(self._process([record]) for record in records)
+        MALFORMED.inc()
+        log.error("skipped %s[%d] at %d", records[0].topic, records[0].partition, records[0].offset)
+        return True
 
     def _commit(self, records: Sequence[Record]) -> None:
         """A commit that fails costs a repetition, which does no harm."""

@@ -2,6 +2,10 @@
 
 from enum import IntEnum
 
+from prometheus_client import Counter
+
+CLOSED = Counter("parley_gateway_closes_total", "Sockets that the gateway ended, by reason.", ["reason"])
+
 
 class Close(IntEnum):
     NOT_TEXT = 1003

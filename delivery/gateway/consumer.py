@@ -19,7 +19,7 @@ from config.kernel.clock import Clock, to_iso
 from config.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
 from config.kernel.ids import IdFactory
 from delivery.gateway import frames, handshake
-from delivery.gateway.closing import Close
+from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
 from delivery.gateway.hub import NEVER, Hub
 from delivery.gateway.outbox import Outbox
@@ -28,7 +28,6 @@ from delivery.services.ack_buffer import AckBuffer
 from delivery.services.watermarks import Pair
 from delivery.stores.connections import Registration
 from messaging.domain import Draft
-from messaging.services.allowance import SendAllowance
 from messaging.services.committer import Committer
 from messaging.services.history import History, Window
 
@@ -48,7 +47,6 @@ class GatewayParts:
     committer: Committer
     history: History
     acks: AckBuffer
-    allowance: SendAllowance
     verify: Callable[[str], Caller]
     executor: Executor
     allowed_origins: Sequence[str]
@@ -110,6 +108,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             connection_id=self._parts.ids.connection(hub.gateway_id),
             user_id=caller.user_id,
             session_id=caller.session_id,
+            device_id=caller.device_id,
             connected_at=to_iso(self._parts.clock.now()),
         )
         await hub.start()
@@ -127,6 +126,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         )
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
+        if self._ended:
+            return
         self._last_heard = self._loop.time()
         text = event.get("text")
         if text is None:
@@ -136,6 +137,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._patience.require_pace(self._last_heard)
             request = frames.read(text)
             self._patience.good_frame()
+        except RateLimited as error:
+            self._complain(error, **frames.subject(text))
         except ParleyError as error:
             self._complain(error)
         else:
@@ -160,6 +163,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         """Close once; what still waits to be written is dropped, the client finds it by syncing."""
         if not self._ended:
             self._ended = True
+            CLOSED.labels(close.name.lower()).inc()
             self._outbox.close()
             self._run(self.send({"type": "websocket.close", "code": int(close)}))
 
@@ -198,7 +202,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             origin=self.registration.connection_id,
         )
         try:
-            self._parts.allowance.take(self._caller.user_id)
             self._answer(self._parts.committer.submit(draft), frames.sent, about)
         except ParleyError as error:
             self._complain(error, **about)
@@ -227,11 +230,11 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._complain(error, chat_id=chat_id)
 
     async def _authenticate(self, request: Authenticate) -> None:
-        """Go on with a fresh token of the same user; anything else ends the connection."""
+        """Go on with a fresh token of the same session, by which the connection is known; any other ends it."""
         try:
             caller = await self._verified(request.access_token)
-            if caller.user_id != self._caller.user_id:
-                raise Unauthenticated("The token is another user's")
+            if caller.session_id != self._caller.session_id:
+                raise Unauthenticated("The token is another session's")
         except Unavailable as error:
             self._complain(error)
         except ParleyError as error:
@@ -288,4 +291,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
 
 def _close_for(error: ParleyError) -> Close:
+    """A token that cannot be checked just now may be good: its client is to come again."""
+    if isinstance(error, Unavailable):
+        return Close.RESTART
     return Close.SESSION_REVOKED if error.code == "session_revoked" else Close.UNAUTHENTICATED

@@ -84,6 +84,16 @@ def read(text: str) -> Request:
     raise BadFrame("The frame's type is not known")
 
 
+def subject(text: str) -> dict[str, str]:
+    """What a frame that will not be handled was about, so that its client knows what to repeat."""
+    try:
+        request = read(text)
+    except BadFrame:
+        return {}
+    names = ("client_message_id", "chat_id")
+    return {name: getattr(request, name) for name in names if hasattr(request, name)}
+
+
 def _text(frame: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
     value = frame.get(name, default)
     if not isinstance(value, str):

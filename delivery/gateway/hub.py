@@ -7,6 +7,7 @@ meanwhile is lost to pub/sub, so every socket is then told to `resync`, which th
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ TICK = 1.0
 REFRESH_AFTER = 20.0
 RESYNC_SPREAD = 1.0
 DRAIN_SPREAD = 3.0
+ENDED_LATELY = 1_000
 
 
 class Socket(Protocol):
@@ -71,6 +73,7 @@ class Hub:
         self._subscribed = asyncio.Event()
         self._arrivals = Rounds(self._register)
         self._departures = Rounds(self._registry.unregister)
+        self._ended_lately: deque[SessionId] = deque(maxlen=ENDED_LATELY)
 
     async def start(self) -> None:
         """Begin at the first connection; return when deliveries can arrive, or soon when Redis is away."""
@@ -90,6 +93,8 @@ class Hub:
         """Let deliveries in, then enter the connection, so that whoever finds it there reaches it."""
         self._sockets[socket.registration.connection_id] = socket
         CONNECTIONS.set(len(self._sockets))
+        if socket.registration.session_id in self._ended_lately:
+            socket.end(Close.SESSION_REVOKED)
         try:
             await self._arrivals.join(socket)
         except Unavailable as error:
@@ -171,6 +176,8 @@ class Hub:
         while True:
             ended = set(await self._control())
             self._sessions_ended(ended)
+            # Those of them that are about to enter were let in before this was known.
+            self._ended_lately.extend(ended)
             for socket in list(self._sockets.values()):
                 if socket.registration.session_id in ended:
                     socket.end(Close.SESSION_REVOKED)

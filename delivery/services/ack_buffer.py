@@ -109,6 +109,9 @@ class AckBuffer:
         except ParleyError as error:
             log.warning("%d acknowledgements were not written: %s", len(due), error.detail)
             refusals = dict.fromkeys(due, error)
+        except Exception:
+            log.exception("%d acknowledgements were not written", len(due))
+            refusals = dict.fromkeys(due, ParleyError())
         WRITTEN.inc(len(due) - len(refusals))
         for pair, reason in refusals.items():
             due[pair][1](reason)

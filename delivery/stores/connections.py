@@ -3,7 +3,7 @@
 `connection:{id}`, `user_connections:{user}` and `gateway_connections:{gateway}` are written together or not at all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -24,12 +24,17 @@ class Registration:
     connection_id: ConnectionId
     user_id: UserId
     session_id: SessionId
+    device_id: str
     connected_at: str
 
 
 def gateway_of(connection_id: str) -> str:
     """A connection's id begins with its gateway's, so that routing needs no second look-up."""
     return connection_id.partition(".")[0]
+
+
+def _gateway_key(gateway_id: str) -> str:
+    return f"gateway_connections:{gateway_id}"
 
 
 def deliver_channel(gateway_id: str) -> str:
@@ -42,7 +47,7 @@ class ConnectionRegistry:
     def __init__(self, client: "redis.asyncio.Redis", *, gateway_id: str) -> None:
         self._client = client
         self._gateway_id = gateway_id
-        self._gateway_key = f"gateway_connections:{gateway_id}"
+        self._gateway_key = _gateway_key(gateway_id)
 
     async def register(self, registrations: Sequence[Registration]) -> None:
         """Enter connections, or refresh them: the same, so that a heartbeat also repairs a wiped Redis."""
@@ -77,7 +82,7 @@ class ConnectionRegistry:
         return orjson.dumps(
             {
                 "user_id": registration.user_id,
-                "session_id": registration.session_id,
+                "device_id": registration.device_id,
                 "gateway_id": self._gateway_id,
                 "connected_at": registration.connected_at,
             }
@@ -102,10 +107,30 @@ class Routes:
             user: [item.decode() for item in members] for user, members in zip(users, found, strict=True) if members
         }
 
-    def publish(self, payloads: dict[str, bytes]) -> None:
-        """Hand each gateway its deliveries, in one round trip."""
+    def publish(self, payloads: dict[str, bytes]) -> set[str]:
+        """Hand each gateway its deliveries, in one round trip; return the gateways that did not listen."""
         with naming_failures():
             pipe = self._client.pipeline(transaction=False)
             for gateway_id, payload in payloads.items():
                 pipe.publish(deliver_channel(gateway_id), payload)
-            pipe.execute()
+            listeners = pipe.execute()
+        return {gateway_id for gateway_id, count in zip(payloads, listeners, strict=True) if not count}
+
+    def forget(self, gateway_id: str, connections: Mapping[str, Sequence[str]]) -> None:
+        """Take a gateway that is gone out of its users' sets, which their living connections keep from expiring.
+
+        Gone is one whose own entry has expired. One that has just lost its subscription is left alone: its entry is
+        written together with its users', so while that is missing they have nothing to lose.
+        """
+        gateway_key = _gateway_key(gateway_id)
+
+        def remove(pipe: "redis.client.Pipeline") -> None:
+            gone = not pipe.exists(gateway_key)
+            pipe.multi()
+            for user, ids in connections.items():
+                dead = [connection_id for connection_id in ids if gateway_of(connection_id) == gateway_id]
+                if gone and dead:
+                    pipe.srem(f"user_connections:{user}", *dead)
+
+        with naming_failures():
+            self._client.transaction(remove, gateway_key)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from chats.errors import ChatNotFound
 from config.http.documentation import BODY_FAILURES, problems
 from config.http.views import ParleyView, given
-from config.kernel.errors import Invalid
+from config.kernel.errors import Invalid, RateLimited
 from config.kernel.ids import ChatId
 from config.stores.errors import EventLogUnavailable
 from messaging.api.serializers import DraftBody, MessageAnswer, PageAnswer, SentAnswer, WindowQuery
@@ -66,6 +66,7 @@ class MessagesView(ParleyView):
                 ContentTooLarge,
                 EventLogUnavailable,
                 Overloaded,
+                RateLimited,
             ),
         },
     )

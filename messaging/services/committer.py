@@ -24,6 +24,7 @@ from messaging.domain import Draft, Message, Sent
 from messaging.errors import ClientMessageIdConflict, Overloaded
 from messaging.events import message_persisted
 from messaging.services import metrics
+from messaging.services.allowance import SendAllowance
 from messaging.services.ingest import Ingest, Stumble, Verdicts
 from messaging.services.lanes import Entry, Lanes, Part
 
@@ -47,6 +48,7 @@ class Committer:
         announcer: Announcer,
         clock: Clock,
         ids: IdFactory,
+        allowance: SendAllowance | None = None,
         writers: int = WRITERS,
         max_waiting: int = MAX_WAITING,
         retry: RetryPolicy = STUMBLES,
@@ -56,6 +58,7 @@ class Committer:
         self._announcer = announcer
         self._clock = clock
         self._ids = ids
+        self._allowance = allowance
         self._retry = retry
         self._monotonic = monotonic
         self._max_waiting = max_waiting
@@ -77,11 +80,13 @@ class Committer:
         """Queue a draft; drafts of one chat are stored in the order of these calls.
 
         The future ends once the message is durable and announced, or with the reason why not. Raises at once for an
-        invalid draft, for an id that cannot name a chat, and `Overloaded` when too many wait.
+        invalid draft, for an id that cannot name a chat, `RateLimited`, and `Overloaded` when too many wait.
         """
         draft.require_valid()
         if not is_chat_id(draft.chat_id):
             raise ChatNotFound
+        if self._allowance is not None:
+            self._allowance.take(draft.sender_id)
         entry = Entry(draft, self._ids.message(), self._monotonic())
         entry.answer.set_running_or_notify_cancel()
         with self._lock:

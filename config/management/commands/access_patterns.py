@@ -1,11 +1,20 @@
+from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
 import config.wiring  # noqa: F401 - importing the stores declares their patterns
 from config.stores.dynamodb.patterns import declared
 
 HEADINGS = ("Access pattern", "Table", "Index", "Operation", "Key", "Consistency", "Condition")
+PREFACE = """# Access patterns
+
+Every way in which Parley touches DynamoDB, by table. Made by `manage.py access_patterns --write` from the declarations
+beside the stores (ADR-008); names as in ADR-007 §4 where it has them. There is no `Scan`.
+
+"""
 
 
 class Command(BaseCommand):
@@ -14,8 +23,16 @@ class Command(BaseCommand):
     help = "Print the matrix of every DynamoDB access pattern, from the declarations beside the stores."
     requires_system_checks: list[str] = []
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--write", action="store_true", help="write docs/access-patterns.md instead of printing")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(matrix())
+        if not options["write"]:
+            self.stdout.write(matrix())
+            return
+        path = Path(settings.BASE_DIR) / "docs" / "access-patterns.md"
+        path.write_text(f"{PREFACE}{matrix()}\n")
+        self.stdout.write(f"wrote {path.relative_to(settings.BASE_DIR)}")
 
 
 def matrix() -> str:

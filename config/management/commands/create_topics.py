@@ -15,7 +15,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--partitions", type=int, default=12, help="partitions of each topic (default 12)")
-        parser.add_argument("--replication", type=int, default=3, help="replicas of each partition (default 3)")
+        parser.add_argument(
+            "--replication",
+            type=lambda text: None if text == "auto" else int(text),
+            default=3,
+            help="replicas of each partition (default 3); auto: three, or as many as there are brokers",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand
 
 from config.embedded.console import Console
 from config.embedded.errors import CannotRun
-from config.embedded.supervisor import RunPlan, Supervisor
+from config.embedded.supervisor import EngineSource, RunPlan, Supervisor
 
 
 class Command(BaseCommand):
-    help = "Run Parley with its embedded engines. Ctrl-C stops everything; the data directory keeps the data."
+    help = "Run Parley on this machine. Ctrl-C stops everything; the data directory keeps the data."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -33,8 +33,17 @@ class Command(BaseCommand):
             help="where the data is kept (default: DATA_DIR, else .parley)",
         )
 
-    def handle(self, *args: Any, port: int, data_dir: Path, **options: Any) -> None:
-        plan = RunPlan(port=port, data_dir=data_dir, with_fanout="fanout" in get_commands())
+        parser.add_argument(
+            "--engines",
+            type=EngineSource,
+            choices=list(EngineSource),
+            default=os.environ.get("ENGINES") or EngineSource.EMBEDDED,
+            help="embedded: started with the run; external: those that the environment names (default: ENGINES, "
+            "else embedded)",
+        )
+
+    def handle(self, *args: Any, port: int, data_dir: Path, engines: EngineSource, **options: Any) -> None:
+        plan = RunPlan(port=port, data_dir=data_dir, with_fanout="fanout" in get_commands(), engines=engines)
         try:
             Supervisor(plan, Console(sys.stdout)).run()
         except CannotRun as error:

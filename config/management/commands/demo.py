@@ -1,0 +1,27 @@
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from config.kernel.errors import ParleyError
+from config.wiring import wiring
+
+
+class Command(BaseCommand):
+    """Thin: `config.demo.stage` does the work."""
+
+    help = (
+        "Make users, chats and messages to look at, in the run of `manage.py dev` on this data directory. Repeatable."
+    )
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.EMBEDDED:
+            raise CommandError("The demo is for runs of `manage.py dev` only.")
+        try:
+            cast = wiring().demo_stage.set()
+        except ParleyError as error:
+            raise CommandError(f"{error.detail} Is `manage.py dev` running on {settings.DATA_DIR}?") from error
+        for name, user in cast.items():
+            self.stdout.write(f"{name:<14} {user.phone_number}  {user.user_id}")
+        self.stdout.write("Choose one of them with “Try the demo” on the login page.")

@@ -1,0 +1,48 @@
+"""How to be let in by Kafka: TLS, SASL or neither, in librdkafka's words, checked before the first connection."""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from config.settings import environment as env
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+TLS = {
+    "KAFKA_SSL_CA_LOCATION": "ssl.ca.location",
+    "KAFKA_SSL_CERTIFICATE_LOCATION": "ssl.certificate.location",
+    "KAFKA_SSL_KEY_LOCATION": "ssl.key.location",
+    "KAFKA_SSL_KEY_PASSWORD": "ssl.key.password",
+}
+CREDENTIALS = {"KAFKA_SASL_USERNAME": "sasl.username", "KAFKA_SASL_PASSWORD": "sasl.password"}
+
+
+def security() -> dict[str, Any]:
+    """The client options of `KAFKA_SECURITY_PROTOCOL` and its companions.
+
+    A companion that the protocol would ignore is refused: whoever set it believes to be safer than they are.
+    """
+    protocol = _one_of("KAFKA_SECURITY_PROTOCOL", PROTOCOLS, "PLAINTEXT")
+    options: dict[str, Any] = {"security.protocol": protocol}
+    uses_tls, uses_sasl = protocol.endswith("SSL"), protocol.startswith("SASL_")
+    _refuse_unused(() if uses_tls else TLS, protocol)
+    _refuse_unused(() if uses_sasl else ("KAFKA_SASL_MECHANISM", *CREDENTIALS), protocol)
+    if uses_tls:
+        options |= {option: value for name, option in TLS.items() if (value := env.text(name))}
+    if uses_sasl:
+        options["sasl.mechanism"] = _one_of("KAFKA_SASL_MECHANISM", MECHANISMS, "SCRAM-SHA-512")
+        options |= {option: env.required(name, f"{protocol} needs it") for name, option in CREDENTIALS.items()}
+    return options
+
+
+def _one_of(name: str, allowed: tuple[str, ...], default: str) -> str:
+    value = env.text(name, default).upper()
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    return value
+
+
+def _refuse_unused(names: "tuple[str, ...] | dict[str, str]", protocol: str) -> None:
+    for name in names:
+        if env.text(name):
+            raise ImproperlyConfigured(f"{name} is set, but KAFKA_SECURITY_PROTOCOL {protocol} does not use it")
