@@ -20,6 +20,9 @@ from zope.interface import implementer
 log = logging.getLogger(__name__)
 
 MAX_FRAME_BYTES = 16 * 1024
+UNLIMITED = 0
+NORMAL = 1000
+CLOSE_PATIENCE = 5.0
 FRAMES_AHEAD = 64
 FLOW = "parley.flow"
 
@@ -28,12 +31,33 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]
     """A socket that reads no further ahead than its application can follow."""
 
     paused = False
+    # A client that breaks a rule is told which by a close code, and given a moment to read it.
+    failByDrop = False  # noqa: N815 - autobahn's name
+    closeHandshakeTimeout = CLOSE_PATIENCE  # noqa: N815 - autobahn's name
+    maxMessagePayloadSize: int  # noqa: N815 - autobahn's name
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - autobahn's names
         super().onMessage(payload, isBinary)
         if not self.paused and self.application_queue.qsize() > FRAMES_AHEAD:
             self.paused = True
             self.transport.pauseProducing()
+
+    def sendMessage(self, *args: Any, **options: Any) -> None:  # noqa: N802 - autobahn's name
+        """Nothing happens to what is written to a client that is leaving: it will sync.
+
+        autobahn holds both directions to one limit; ours is for what clients send, and pages to them are larger.
+        """
+        if self.state != self.STATE_OPEN:
+            return
+        limit, self.maxMessagePayloadSize = self.maxMessagePayloadSize, UNLIMITED
+        try:
+            super().sendMessage(*args, **options)
+        finally:
+            self.maxMessagePayloadSize = limit
+
+    def serverClose(self, code: int | None = None) -> None:  # noqa: N802 - daphne's name
+        """Also with the codes that the protocol keeps for servers, which autobahn would refuse to send."""
+        self.sendCloseFrame(code=code or NORMAL)
 
 
 @implementer(IPushProducer)

@@ -17,9 +17,11 @@ from parley_client.timeline import Message, Timeline
 
 log = logging.getLogger(__name__)
 
+Url = str | Callable[[], str]
 Token = str | Callable[[], Awaitable[str]]
 # These ends are final: the same token would meet them again.
 FINAL_CODES = {4401, 4403}
+ACK_PAUSE = 0.2
 
 
 class SendFailed(Exception):
@@ -42,7 +44,7 @@ class Client:
 
     def __init__(
         self,
-        url: str,
+        url: Url,
         *,
         token: Token,
         first_pause: float = 0.2,
@@ -56,6 +58,7 @@ class Client:
         self._acknowledge = acknowledge
         self._timelines: dict[str, Timeline] = {}
         self._syncing: set[str] = set()
+        self._to_acknowledge: set[str] = set()
         self._unacknowledged: dict[str, _Unacknowledged] = {}
         self._shown: asyncio.Queue[Message] = asyncio.Queue()
         self._socket: ClientConnection | None = None
@@ -71,6 +74,7 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._acknowledge_shown()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -102,17 +106,24 @@ class Client:
         async with asyncio.timeout(within):
             return [await self._shown.get() for _ in range(count)]
 
+    def reconnect(self) -> None:
+        """Drop the connection without a word, as when the network changes, and make a new one."""
+        if self._socket is not None:
+            self._socket.transport.abort()
+
     # The socket's life
 
     async def _live(self) -> None:
         failures = 0
         while self.closed_with not in FINAL_CODES:
             try:
-                async with connect(self._url, additional_headers=await self._headers(), compression=None) as socket:
+                async with connect(self._place(), additional_headers=await self._headers(), compression=None) as socket:
+                    hello = json.loads(await socket.recv())
                     failures = 0
-                    await self._serve(socket)
+                    await self._serve(socket, hello)
             except ConnectionClosed as closed:
                 self.closed_with = closed.rcvd.code if closed.rcvd else None
+                failures += 1
             except (OSError, TimeoutError, InvalidHandshake) as error:
                 log.info("no connection: %s", error)
                 failures += 1
@@ -123,15 +134,21 @@ class Client:
             pause = min(self._longest_pause, self._first_pause * 2**failures)
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - not a secret
 
+    def _place(self) -> str:
+        """Where to connect to; several gateways are offered by a callable that chooses."""
+        return self._url if isinstance(self._url, str) else self._url()
+
     async def _headers(self) -> dict[str, str]:
         token = self._token if isinstance(self._token, str) else await self._token()
         return {"Authorization": f"Bearer {token}"}
 
-    async def _serve(self, socket: ClientConnection) -> None:
-        hello = json.loads(await socket.recv())
+    async def _serve(self, socket: ClientConnection, hello: dict[str, Any]) -> None:
         self._socket = socket
         self.connections += 1
-        heartbeat = asyncio.ensure_future(self._beat(socket, hello["heartbeat_interval"]))
+        routine = [
+            asyncio.ensure_future(self._beat(socket, hello["heartbeat_interval"])),
+            asyncio.ensure_future(self._acknowledge_often()),
+        ]
         self.connected.set()
         try:
             await self._resync()
@@ -140,13 +157,25 @@ class Client:
             async for text in socket:
                 await self._receive(json.loads(text))
         finally:
-            heartbeat.cancel()
+            for task in routine:
+                task.cancel()
 
     async def _beat(self, socket: ClientConnection, interval: float) -> None:
         while True:
             await asyncio.sleep(interval)
             with contextlib.suppress(ConnectionClosed):
                 await socket.send('{"type":"heartbeat"}')
+
+    async def _acknowledge_often(self) -> None:
+        while True:
+            await asyncio.sleep(ACK_PAUSE)
+            await self._acknowledge_shown()
+
+    async def _acknowledge_shown(self) -> None:
+        """All that has been shown since the last time: a frame for each would be more than a server puts up with."""
+        while self._to_acknowledge and self._socket is not None:
+            chat_id = self._to_acknowledge.pop()
+            await self._write({"type": "ack", "chat_id": chat_id, "sequence": self._timelines[chat_id].last_seen})
 
     # Frames
 
@@ -176,7 +205,7 @@ class Client:
         for message in ready:
             self._shown.put_nowait(message)
         if ready and self._acknowledge:
-            await self._write({"type": "ack", "chat_id": chat_id, "sequence": timeline.last_seen})
+            self._to_acknowledge.add(chat_id)
         if timeline.has_gap:
             await self._sync(chat_id)
 

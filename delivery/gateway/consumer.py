@@ -126,10 +126,14 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         )
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
-        if self._ended:
-            return
+        """After the end, frames are only taken out of the way of the client's own goodbye."""
+        if not self._ended:
+            await self._take(event.get("text"))
+        if self._flow is not None:
+            self._flow.frame_taken()
+
+    async def _take(self, text: str | None) -> None:
         self._last_heard = self._loop.time()
-        text = event.get("text")
         if text is None:
             self.end(Close.NOT_TEXT)
             return
@@ -143,8 +147,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._complain(error)
         else:
             await self._handle(request)
-        if self._flow is not None:
-            self._flow.frame_taken()
 
     async def websocket_disconnect(self, event: dict[str, Any]) -> None:
         self._ended = True

@@ -1,4 +1,4 @@
-"""Runs of `manage.py dev` for the tests that look at the whole system from outside."""
+"""Runs of `manage.py dev`, and systems of single processes, for the tests that look at the whole from outside."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.dev_run import DevRun
+from tests.e2e.system import System
 
 
 @pytest.fixture
@@ -22,3 +23,14 @@ def ready_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
     with closing(DevRun(tmp_path_factory.mktemp("parley"))) as run:
         run.wait_until_ready()
         yield run
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """Two gateways and two fanout workers, shared by the tests that leave its processes alone.
+
+    Whatever those tests did, no process may have met a failure that it did not foresee.
+    """
+    with System(tmp_path_factory.mktemp("system"), webs=2, fanouts=2) as system:
+        yield system
+    assert "Traceback" not in "\n".join(service.log for service in (*system.webs, *system.fanouts))

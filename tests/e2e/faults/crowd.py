@@ -1,0 +1,76 @@
+"""People who go on talking whatever breaks, and the three things that must hold when it is over."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+from parley_client import Client
+from tests.e2e.sockets import all_connected, eventually, is_dense, together
+from tests.e2e.system import System, Web
+
+BREATH = 0.05
+
+
+class Crowd:
+    """Members of one group, each with a client that knows several gateways and sends one message after the other."""
+
+    def __init__(self, system: System, *, size: int = 10, webs: Sequence[Web] | None = None) -> None:
+        self._system = system
+        self.webs = list(webs or system.webs)
+        self.members = system.users(size)
+        self.chat = system.group(self.members[0], self.members[1:])
+        self.clients: list[Client] = []
+        self.acknowledged: list[dict[str, Any]] = []
+        self._stack = AsyncExitStack()
+        self._talking: list[asyncio.Task[None]] = []
+        self._quiet = False
+
+    async def __aenter__(self) -> Self:
+        for number, member in enumerate(self.members):
+            client = Client(self._places(number), token=member.token, longest_pause=1.0)
+            self.clients.append(await self._stack.enter_async_context(client))
+        await all_connected(self.clients)
+        for client in self.clients:
+            client.follow(self.chat)
+        self._talking = [
+            asyncio.ensure_future(self._talk(number, client)) for number, client in enumerate(self.clients)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._talking:
+            task.cancel()
+        await asyncio.gather(*self._talking, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def goes_on(self, count: int = 30, *, within: float = 30.0) -> None:
+        """Wait until so many more messages have been acknowledged."""
+        goal = len(self.acknowledged) + count
+        await eventually(lambda: len(self.acknowledged) >= goal, within=within)
+
+    async def converges(self, *, within: float = 40.0) -> None:
+        """Fall silent. Then everyone shows the same dense list: what is stored, and in it all that was acknowledged."""
+        self._quiet = True
+        await together(*self._talking, within=within)
+        stored = self._system.stored(self.chat)
+        shown = await together(*(client.read(len(stored), within=within) for client in self.clients))
+        expected = [message.message_id for message in stored]
+        assert is_dense(shown[0])
+        for messages in shown:
+            assert [message["message_id"] for message in messages] == expected
+        assert {ack["sequence"]: ack["message_id"] for ack in self.acknowledged} == dict(enumerate(expected, start=1))
+        assert len({message.content for message in stored}) == len(stored)
+
+    def _places(self, first: int) -> Callable[[], str]:
+        """One gateway after the other, as a client that was sent away or found nobody tries them."""
+        turns = itertools.count(first)
+        return lambda: self.webs[next(turns) % len(self.webs)].socket_url
+
+    async def _talk(self, number: int, client: Client) -> None:
+        for turn in itertools.count():
+            if self._quiet:
+                return
+            self.acknowledged.append(await client.send(self.chat, f"{number}.{turn}"))
+            await asyncio.sleep(BREATH)

@@ -1,0 +1,87 @@
+"""Redis holds nothing that may not be lost: wiped, killed or cut off, it delays deliveries and loses none."""
+
+from tests.e2e.faults.crowd import Crowd
+from tests.e2e.sockets import eventually, opened
+from tests.e2e.system import System
+
+
+def restart_redis(system: System) -> None:
+    system.redis.start()
+    system.redis.wait_until_ready()
+
+
+def listeners(system: System) -> int:
+    """How many gateways hear of revoked sessions."""
+    ((_, count),) = system.redis_client.pubsub_numsub("asgi__group__control")
+    return int(count)
+
+
+async def test_wiped_in_mid_traffic(fragile: System) -> None:
+    async with Crowd(fragile) as crowd:
+        for _ in range(3):
+            await crowd.goes_on()
+            fragile.redis_client.flushall()
+        await crowd.goes_on()
+        await crowd.converges()
+
+
+async def test_wiped_before_the_last_message(fragile: System) -> None:
+    """No later message shows the gap: the gateway itself must notice the loss and tell its clients."""
+    async with Crowd(fragile) as crowd:
+        await crowd.goes_on()
+        fragile.redis_client.flushall()
+        await crowd.goes_on(10)
+        await crowd.converges()
+
+
+async def test_a_connection_made_after_a_loss_does_not_hide_it(fragile: System) -> None:
+    ada, bob, late = fragile.users(3)
+    chat = fragile.group(ada, [bob])
+    web = fragile.webs[0]
+    async with opened(web, ada) as sending, opened(web, bob) as receiving:
+        fragile.redis_client.flushall()
+        async with opened(web, late):
+            await sending.send(chat, "while nobody is known")
+            await receiving.receive("resync", within=5)
+            page = await receiving.sync(chat)
+            assert [message["content"] for message in page["messages"]] == ["while nobody is known"]
+            await sending.send(chat, "and again")
+            await receiving.receive("message")
+
+
+async def test_killed_and_restarted_in_mid_traffic(fragile: System) -> None:
+    async with Crowd(fragile) as crowd:
+        await crowd.goes_on()
+        fragile.redis.kill()
+        # Sending, and with it connecting and syncing, needs no Redis.
+        await crowd.goes_on()
+        newcomer = crowd.members[0]
+        async with opened(fragile.webs[0], newcomer) as socket:
+            assert (await socket.sync(crowd.chat))["messages"]
+        restart_redis(fragile)
+        await crowd.goes_on()
+        await crowd.converges()
+
+
+async def test_after_a_restart_revoked_sessions_are_still_closed(fragile: System) -> None:
+    device = fragile.user()
+    other = fragile.another_device(device)
+    async with opened(fragile.webs[0], device) as here, opened(fragile.webs[1], device) as there:
+        fragile.redis.kill()
+        restart_redis(fragile)
+        await eventually(lambda: listeners(fragile) == len(fragile.webs))
+        fragile.rest(other, "DELETE", f"/api/sessions/{device.session_id}")
+        assert await here.closed_with(within=10) == 4403
+        assert await there.closed_with(within=10) == 4403
+
+
+async def test_a_subscription_that_breaks_is_made_again_and_everyone_syncs(fragile: System) -> None:
+    ada, bob = fragile.users(2)
+    chat = fragile.direct_chat(ada, bob)
+    async with opened(fragile.webs[0], ada) as sending, opened(fragile.webs[1], bob) as receiving:
+        await sending.send(chat, "before")
+        await receiving.receive("message")
+        fragile.redis_client.client_kill_filter(_type="pubsub")
+        await receiving.receive("resync", within=10)
+        await sending.send(chat, "after")
+        await receiving.receive("message")

@@ -1,0 +1,112 @@
+"""A WebSocket looked at frame by frame, for tests that must see what the reference client would smooth over."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from parley_client import Client
+from tests.e2e.system import Device, Web
+
+WITHIN = 20.0
+Frame = dict[str, Any]
+
+
+class Socket:
+    """An open connection. `frames` is everything that has been received, in order."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.frames: list[Frame] = []
+
+    @property
+    def messages(self) -> list[Frame]:
+        """Every message pushed so far, alone or in a batch."""
+        found: list[Frame] = []
+        for frame in self.frames:
+            if frame["type"] == "message":
+                found.append(frame)
+            elif frame["type"] == "message_batch":
+                found += frame["messages"]
+        return found
+
+    async def write(self, type_: str, **fields: Any) -> None:
+        await self.connection.send(json.dumps({"type": type_, **fields}))
+
+    async def send(self, chat_id: str, content: str) -> Frame:
+        """Send a message and return its `ack`."""
+        await self.write("send_message", client_message_id=str(uuid.uuid4()), chat_id=chat_id, content=content)
+        return await self.receive("ack")
+
+    async def receive(self, type_: str, *, within: float = WITHIN) -> Frame:
+        """The next frame of this type; what comes before it is kept in `frames`. An error must be asked for."""
+        async with asyncio.timeout(within):
+            while True:
+                frame = json.loads(await self.connection.recv())
+                self.frames.append(frame)
+                if frame["type"] == type_:
+                    return dict(frame)
+                assert frame["type"] != "error", frame
+
+    async def receive_until(self, condition: Callable[[], bool], *, within: float = WITHIN) -> None:
+        async with asyncio.timeout(within):
+            while not condition():
+                self.frames.append(json.loads(await self.connection.recv()))
+
+    async def sync(self, chat_id: str, last_acked_sequence: int = 0, **fields: Any) -> Frame:
+        await self.write("sync_request", chat_id=chat_id, last_acked_sequence=last_acked_sequence, **fields)
+        return await self.receive("sync_batch")
+
+    async def catch_up_with_server(self) -> None:
+        """Return when everything that the gateway had for this connection by now has been received."""
+        await self.write("heartbeat")
+        await self.receive("heartbeat_ack")
+
+    async def closed_with(self, *, within: float = WITHIN) -> int | None:
+        """Read on until the server ends the connection; its close code, None where it said none."""
+        async with asyncio.timeout(within):
+            try:
+                while True:
+                    self.frames.append(json.loads(await self.connection.recv()))
+            except ConnectionClosed as closed:
+                return closed.rcvd.code if closed.rcvd else None
+
+
+class opened:  # noqa: N801 - reads as a verb: `async with opened(web, device) as socket`
+    """A device's connection, with its `connected` frame received."""
+
+    def __init__(self, web: Web, device: Device, *, token: str | None = None, **options: Any) -> None:
+        headers = {"Authorization": f"Bearer {token or device.token}"}
+        self._connecting = connect(web.socket_url, additional_headers=headers, compression=None, **options)
+
+    async def __aenter__(self) -> Socket:
+        socket = Socket(await self._connecting.__aenter__())
+        await socket.receive("connected")
+        return socket
+
+    async def __aexit__(self, *details: Any) -> None:
+        await self._connecting.__aexit__(*details)
+
+
+async def eventually(condition: Callable[[], bool], *, within: float = WITHIN) -> None:
+    """Let the event loop run until the condition holds."""
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110 - the condition is mostly in another process
+            await asyncio.sleep(0.01)
+
+
+async def all_connected(clients: Sequence[Client]) -> None:
+    await together(*(client.connected.wait() for client in clients))
+
+
+async def together(*work: Awaitable[Any], within: float = 60.0) -> list[Any]:
+    async with asyncio.timeout(within):
+        return list(await asyncio.gather(*work))
+
+
+def is_dense(messages: Sequence[Frame]) -> bool:
+    return [message["sequence"] for message in messages] == list(range(1, len(messages) + 1))
