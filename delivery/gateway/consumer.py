@@ -204,6 +204,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             origin=self.registration.connection_id,
         )
         try:
+            self._require_room()
             self._answer(self._parts.committer.submit(draft), frames.sent, about)
         except ParleyError as error:
             self._complain(error, **about)
@@ -226,6 +227,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         chat_id = request.chat_id
         window = Window(after=request.last_acked_sequence, limit=request.limit)
         try:
+            self._require_room()
             page = self._parts.history.asking(chat_id, self._caller.user_id, window)
             self._answer(page, lambda page: frames.sync_batch(chat_id, page), {"chat_id": chat_id})
         except ParleyError as error:
@@ -246,10 +248,13 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     # Answers
 
-    def _answer(self, future: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
-        """Write the answer when it is there. Bounded: a client that asks faster than it is served is told so."""
+    def _require_room(self) -> None:
+        """Raises `Unavailable` for a client that asks faster than it is served."""
         if self._under_way >= MAX_UNDER_WAY:
             raise Unavailable("Too many of your requests are under way", retry_after=1.0)
+
+    def _answer(self, future: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
+        """Write the answer when it is there."""
         self._under_way += 1
         future.add_done_callback(lambda done: self._later(self._answered, done, told, about))
 
