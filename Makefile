@@ -4,16 +4,23 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format clean
+.PHONY: help run demo test test-real check format screenshots clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: .venv/embedded.stamp node_modules/dynoxide.stamp ## Run everything on this machine (PORT=8000, DATA_DIR=.parley); Ctrl-C stops it
+run: .venv/embedded.stamp $(if $(filter external,$(ENGINES)),,node_modules/dynoxide.stamp) ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external); Ctrl-C stops it
 	@exec $(BIN)/python manage.py dev
+
+demo: .venv/embedded.stamp ## Make people, chats and messages to look at in the run under way
+	@$(BIN)/python manage.py demo
 
 test: .venv/dev.stamp node_modules/dynoxide.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a part)
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and Redis (needs Java and Maven)
+	@$(BIN)/python -m tests.engines.java
+	$(BIN)/pytest --engines=real $(PYTEST_ARGS)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
@@ -24,6 +31,9 @@ check: .venv/dev.stamp ## Check format, lint, types and import contracts
 format: .venv/dev.stamp ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+screenshots: .venv/dev.stamp node_modules/dynoxide.stamp ## Make the pictures in docs/screenshots anew (needs Chromium)
+	$(BIN)/python -m web.screenshots
 
 clean: ## Remove the environment, the engines and the caches; the data directory stays
 	rm -rf .venv node_modules build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

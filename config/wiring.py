@@ -370,7 +370,7 @@ class Wiring:
         self.database.connection.dispatch("DescribeTable", {"TableName": name})
 
     def _probe_kafka(self) -> None:
-        self.event_log.ping(timeout=1.4)
+        self.event_log.require_topics(timeout=1.4)
 
     def _probe_redis(self) -> None:
         with naming_failures():

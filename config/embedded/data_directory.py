@@ -14,7 +14,7 @@ from config.embedded.errors import DataDirectoryInUse, DataDirectoryUnusable
 
 LOCK_NAME = "dev.lock"
 ENGINES_NAME = "engines.json"
-SECRET_NAME = "secret"
+SECRET_NAME = "secret"  # noqa: S105 - the name of a file
 
 
 @contextmanager
@@ -44,10 +44,38 @@ def exclusive_directory(path: Path) -> Iterator[Path]:
 
 def describe_engines(directory: Path, engines: Iterable[Engine]) -> None:
     """Write where the running engines are, for tests and for tools such as the AWS command line."""
-    described = {engine.name: {"endpoint": engine.endpoint, "pid": engine.process.pid} for engine in engines}
+    described = {
+        engine.name: {
+            "endpoint": engine.endpoint,
+            "pid": engine.process.pid,
+            "environment": engine.environment(),
+        }
+        for engine in engines
+    }
     unfinished = directory / f"{ENGINES_NAME}.new"
     unfinished.write_text(json.dumps(described, indent=2) + "\n")
     unfinished.replace(directory / ENGINES_NAME)
+
+
+def environment_of_running_engines(directory: Path) -> dict[str, str]:
+    """The variables by which commands use the engines of the run under way; none where there is no run."""
+    try:
+        described = json.loads((directory / ENGINES_NAME).read_text())
+    except (OSError, ValueError):
+        return {}
+    if not all(_is_running(engine["pid"]) for engine in described.values()):
+        return {}
+    return {name: value for engine in described.values() for name, value in engine["environment"].items()}
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _describe_no_engines(directory: Path) -> None:

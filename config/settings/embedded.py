@@ -11,11 +11,12 @@ from config.embedded.data_directory import environment_of_running_engines
 from config.embedded.processes import PROJECT_ROOT
 from config.settings import environment as env
 
-for _name, _value in environment_of_running_engines(Path(env.text("DATA_DIR", str(PROJECT_ROOT / ".parley")))).items():
-    os.environ.setdefault(_name, _value)
+# All or none: whoever names an engine means another system.
+if not any(env.text(_name) for _name in ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")):
+    os.environ.update(environment_of_running_engines(Path(env.text("DATA_DIR", str(PROJECT_ROOT / ".parley")))))
 
-from config.settings.base import *  # noqa: E402, F403
-from config.settings.base import ALLOWED_ORIGINS, DATA_DIR  # noqa: E402
+from config.settings.base import *  # noqa: F403
+from config.settings.base import ALLOWED_ORIGINS, DATA_DIR
 
 EMBEDDED = True
 

@@ -1,0 +1,128 @@
+"""What the demo plays. The numbers are of the range that is kept for fiction, so they reach nobody."""
+
+from dataclasses import dataclass
+
+PEOPLE = {
+    "Ada Moreau": "+12025550110",
+    "Ben Okafor": "+12025550111",
+    "Chiara Lind": "+12025550112",
+    "Dev Patel": "+12025550113",
+    "Emi Tanaka": "+12025550114",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A chat: its members, the first of whom creates it, and its lines as (who, text). A direct chat has no name.
+
+    `read`: how many of the lines each member has read; those who are not named have read none.
+    """
+
+    key: str
+    name: str | None
+    members: tuple[str, ...]
+    lines: tuple[tuple[str, str], ...]
+    read: dict[str, int]
+
+
+ADA, BEN, CHIARA, DEV, EMI = PEOPLE
+
+SCENES = (
+    Scene(
+        key="house",
+        name="Number 12, third floor",
+        members=(CHIARA, ADA, BEN, EMI),
+        lines=(
+            (CHIARA, "The boiler man comes on Thursday between 8 and 12. Is anybody home?"),
+            (BEN, "I work from home that day, I let him in."),
+            (CHIARA, "You are a treasure."),
+        ),
+        read={CHIARA: 3, ADA: 3, BEN: 3, EMI: 3},
+    ),
+    Scene(
+        key="ada-emi",
+        name=None,
+        members=(EMI, ADA),
+        lines=(
+            (EMI, "Is the recipe with or without nutmeg?"),
+            (ADA, "With. Always with."),
+        ),
+        read={ADA: 2, EMI: 2},
+    ),
+    Scene(
+        key="running",
+        name="Running on Sundays",
+        members=(BEN, ADA, DEV, EMI),
+        lines=(
+            (BEN, "Nine o'clock at the bridge, ten easy kilometres?"),
+            (DEV, "Your easy is my personal best."),
+            (BEN, "Then eight kilometres, and pancakes after."),
+            (DEV, "Now you are talking."),
+        ),
+        read={BEN: 4, ADA: 4, DEV: 4, EMI: 4},
+    ),
+    Scene(
+        key="chiara-emi",
+        name=None,
+        members=(CHIARA, EMI),
+        lines=(
+            (CHIARA, "I found your scarf! It was under the piano all along."),
+            (EMI, "Of course it was. I pick it up tomorrow."),
+        ),
+        read={CHIARA: 2, EMI: 2},
+    ),
+    Scene(
+        key="book-club",
+        name="Book club",
+        members=(EMI, ADA, CHIARA),
+        lines=(
+            (EMI, "So, The Left Hand of Darkness it is."),
+            (CHIARA, "Finally! I have been waiting for that one."),
+            (EMI, "Shall we meet on the 14th?"),
+        ),
+        read={EMI: 3, CHIARA: 3, ADA: 1},
+    ),
+    Scene(
+        key="ada-dev",
+        name=None,
+        members=(DEV, ADA),
+        lines=(
+            (DEV, "Did the tickets arrive?"),
+            (ADA, "Yes, this morning. Row F, right in the middle!"),
+            (DEV, "You are the best. Coffee is on me."),
+        ),
+        read={ADA: 3, DEV: 2},
+    ),
+    Scene(
+        key="weekend",
+        name="Weekend in the Alps",
+        members=(ADA, BEN, CHIARA, DEV, EMI),
+        lines=(
+            (ADA, "The hut is booked! Friday to Sunday, room for all five of us."),
+            (CHIARA, "Yes!! How do we get there?"),
+            (DEV, "I can drive. There is room for three more, and for skis if somebody holds the snacks."),
+            (BEN, "I hold the snacks."),
+            (ADA, "Then Emi and I take the train: 7:32 from the main station, we are up there at noon."),
+            (EMI, "Perfect. I bring the fondue pot."),
+            (CHIARA, "What is the weather like?"),
+            (DEV, "Snow on Friday night, then two days of sun."),
+            (ADA, "I made a list of what is still missing: firewood, coffee, and a deck of cards."),
+            (BEN, "Cards: me. Coffee: also me, I have seen what you call coffee."),
+            (ADA, "Rude. Correct, but rude."),
+        ),
+        read={ADA: 11, BEN: 11, CHIARA: 8, DEV: 8, EMI: 6},
+    ),
+    Scene(
+        key="ada-ben",
+        name=None,
+        members=(ADA, BEN),
+        lines=(
+            (BEN, "Can you look at the draft before noon?"),
+            (ADA, "On it. Give me twenty minutes."),
+            (ADA, "Read it. I like the opening, and the figure on page 3 says it all. Two small notes in the margin."),
+            (BEN, "That was quick, thank you!"),
+            (BEN, "One more thing: do we name the chapter after the route or after the hut?"),
+        ),
+        read={ADA: 3, BEN: 5},
+    ),
+)

@@ -1,0 +1,107 @@
+"""People in front of browsers: what they do, and what they see."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from playwright._impl._api_structures import OriginState
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
+
+from tests.e2e.system import Device, System
+
+WITHIN = 15_000
+expect.set_options(timeout=WITHIN)
+
+
+@dataclass
+class Tab:
+    """A page of the web client. `complaints` is everything that the browser found wrong with it."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(WITHIN)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._console)
+
+    def open(self, path: str = "") -> "Tab":
+        """Go there, also where only the part behind # differs."""
+        self.page.goto(f"{self.url}/{path}")
+        return self
+
+    def open_chat(self, chat_id: str) -> "Tab":
+        return self.open(f"#/chat/{chat_id}")
+
+    def write(self, text: str) -> None:
+        self.page.get_by_label("Message", exact=True).fill(text)
+        self.page.keyboard.press("Enter")
+
+    @property
+    def messages(self) -> Locator:
+        """The texts on the screen, top to bottom."""
+        return self.page.locator(".message .text")
+
+    @property
+    def banner(self) -> Locator:
+        return self.page.locator(".banner")
+
+    def message(self, text: str) -> Locator:
+        return self.page.locator(".message").filter(has_text=re.compile(re.escape(text)))
+
+    def row(self, title: str) -> Locator:
+        return self.page.locator(".chat-row").filter(has=self.page.get_by_text(title, exact=True))
+
+    def expect_messages(self, texts: Sequence[str]) -> None:
+        expect(self.messages).to_have_text(list(texts))
+
+    def expect_state(self, text: str, state: str) -> None:
+        expect(self.message(text)).to_have_attribute("data-state", state)
+
+    def sequences(self) -> list[int]:
+        found: list[str] = self.page.locator(".message").evaluate_all("all => all.map(one => one.dataset.sequence)")
+        return [int(sequence) for sequence in found]
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and "Content Security Policy" in message.text:
+            self.complaints.append(message.text)
+
+
+@dataclass
+class Person:
+    """Somebody with a browser of their own, logged in."""
+
+    name: str
+    device: Device
+    context: BrowserContext
+    url: str
+    tabs: list[Tab] = field(default_factory=list)
+
+    def tab(self) -> Tab:
+        tab = Tab(self.context.new_page(), self.url)
+        self.tabs.append(tab)
+        return tab
+
+
+def sit_down(name: str, *, system: System, browser: Browser, device: Device | None = None) -> Person:
+    """A new browser with a login in it, as the page itself would have kept it."""
+    device = device or system.user()
+    user = system.rest(device, "PATCH", "/api/users/me", display_name=name)
+    login = {
+        "user": user,
+        "session_id": device.session_id,
+        "access_token": device.token,
+        "refresh_token": "none",
+        "expires_in": 900,
+        "expires_at": 4_102_444_800_000,
+    }
+    url = system.webs[0].url
+    kept: OriginState = {"origin": url, "localStorage": [{"name": "parley.session", "value": json.dumps(login)}]}
+    context = browser.new_context(
+        viewport={"width": 1100, "height": 720},
+        reduced_motion="reduce",
+        storage_state={"cookies": [], "origins": [kept]},
+    )
+    return Person(name, device, context, url)

@@ -1,0 +1,226 @@
+"""The rest of the web client: the way in, groups, devices, markup, and whether everybody can use it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browser.conftest import Seat, seating
+from tests.e2e.browser.people import Tab
+from tests.e2e.system import System
+
+FAINT_TEXTS = (Path(__file__).parent / "faint_texts.js").read_text()
+MARKUP = "<img src=x onerror=alert(1)><b>bold</b> & <script>alert(2)</script>"
+
+
+class TestLoggingIn:
+    def test_by_phone_and_code(self, browser: Browser, town: System, data_dir: Path) -> None:
+        context = browser.new_context()
+        tab = Tab(context.new_page(), town.webs[0].url).open()
+        page = tab.page
+        page.get_by_label("Phone number").fill("0049 151 2000 0001")
+        page.get_by_role("button", name="Send code").click()
+        expect(page.get_by_text("printed in the terminal")).to_be_visible()
+        page.get_by_label("Code").fill(latest_code(data_dir))
+        page.get_by_label("Your name").fill("Grace")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator(".me")).to_contain_text("Grace")
+        page.reload()
+        expect(page.locator(".me")).to_contain_text("Grace")
+        assert tab.complaints == []
+        context.close()
+
+    def test_a_wrong_code_is_told_beside_the_field(self, browser: Browser, town: System, data_dir: Path) -> None:
+        context = browser.new_context()
+        page = Tab(context.new_page(), town.webs[0].url).open().page
+        page.get_by_label("Phone number").fill("12345")
+        page.get_by_role("button", name="Send code").click()
+        expect(page.locator(".field-error")).to_contain_text("E.164")
+        page.get_by_label("Phone number").fill("+4915120000002")
+        page.get_by_role("button", name="Send code").click()
+        wrong = "111111" if latest_code(data_dir) != "111111" else "222222"
+        page.get_by_label("Code").fill(wrong)
+        expect(page.locator(".field-error")).not_to_be_empty()
+        context.close()
+
+    def test_as_somebody_of_the_demo(self, browser: Browser, town: System) -> None:
+        context = browser.new_context()
+        tab = Tab(context.new_page(), town.webs[0].url).open()
+        tab.page.get_by_role("button", name="Try the demo").click()
+        tab.page.get_by_role("button", name="Ada Moreau").click()
+        expect(tab.row("Ben Okafor").locator(".badge")).to_have_text("2")
+        expect(tab.page).to_have_title("(2) Parley")
+        tab.row("Weekend in the Alps").click()
+        expect(tab.messages).to_have_count(11)
+        assert tab.complaints == []
+        context.close()
+
+
+class TestGroups:
+    def test_a_group_is_made_changed_and_left(self, town: System, seat: Seat) -> None:
+        ada, ben = seat("Ada"), seat("Ben")
+        hers, his = ada.tab().open(), ben.tab().open()
+        phone_number = town.rest(ben.device, "GET", "/api/users/me")["phone_number"]
+        page = hers.page
+        page.get_by_role("button", name="New chat").click()
+        page.get_by_text("Group", exact=True).click()
+        page.get_by_label("Group name").fill("Sailors")
+        page.get_by_label("Add people by phone number").fill(phone_number)
+        page.get_by_role("button", name="Add", exact=True).click()
+        expect(page.locator(".chip")).to_contain_text("Ben")
+        page.get_by_role("button", name="Create group").click()
+        expect(page.get_by_role("heading", name="Sailors")).to_be_visible()
+        his.row("Sailors").click()
+
+        hers.page.get_by_role("button", name="About this chat").last.click()
+        page.get_by_label("Group name").fill("Old sailors")
+        page.get_by_role("button", name="Rename").click()
+        expect(hers.row("Old sailors")).to_be_visible()
+        page.get_by_label("Role of Ben").select_option("admin")
+        expect(page.get_by_label("Role of Ben")).to_have_value("admin")
+        page.get_by_label("Mute").select_option("For an hour")
+        expect(hers.row("Old sailors").get_by_label("Muted")).to_be_attached()
+
+        his.page.get_by_role("button", name="About this chat").last.click()
+        expect(his.page.locator(".member")).to_have_count(2)
+        his.page.get_by_role("button", name="Leave group").click()
+        his.page.get_by_role("button", name="Leave", exact=True).click()
+        expect(his.page.locator(".chat-row")).to_have_count(0)
+        expect(page.locator(".member")).to_have_count(1)
+
+    def test_a_direct_chat_is_made_by_phone_number(self, town: System, seat: Seat) -> None:
+        ada, ben = seat("Ada"), seat("Ben")
+        hers, his = ada.tab().open(), ben.tab().open()
+        hers.page.get_by_role("button", name="New chat").click()
+        hers.page.get_by_label("Phone number").fill("+4915199999999")
+        hers.page.get_by_role("button", name="Start chat").click()
+        expect(hers.page.locator("dialog .field-error")).not_to_be_empty()
+        hers.page.get_by_label("Phone number").fill(town.rest(ben.device, "GET", "/api/users/me")["phone_number"])
+        hers.page.get_by_role("button", name="Start chat").click()
+        hers.write("Found you")
+        expect(his.row("Ada")).to_contain_text("Found you")
+
+
+class TestDevices:
+    def test_a_revoked_device_is_logged_out_at_once(self, town: System, seat: Seat) -> None:
+        phone = seat("Ada")
+        laptop = seat("Ada", device=town.another_device(phone.device))
+        lost, safe = phone.tab().open(), laptop.tab().open("#/settings")
+        expect(safe.page.locator(".device")).to_have_count(2)
+        safe.page.locator(f"[data-session='{phone.device.session_id}']").get_by_role("button").click()
+        expect(safe.page.locator(".device")).to_have_count(1)
+        expect(lost.page.get_by_text("This device was logged out")).to_be_visible()
+        assert lost.page.evaluate("localStorage.getItem('parley.session')") is None
+
+
+class TestMarkup:
+    def test_markup_in_names_and_messages_is_shown_as_text(self, town: System, seat: Seat) -> None:
+        mallory, ada = seat(MARKUP), seat("Ada")
+        body = {"type": "group", "name": MARKUP, "members": [ada.device.user_id]}
+        chat_id = town.rest(mallory.device, "POST", "/api/chats", **body)["chat_id"]
+        direct = town.direct_chat(mallory.device, ada.device)
+        for chat in (chat_id, direct):
+            town.rest(mallory.device, "POST", f"/api/chats/{chat}/messages", client_message_id=chat, content=MARKUP)
+        hers = ada.tab().open_chat(chat_id)
+        expect(hers.page.get_by_role("heading", name=MARKUP)).to_be_visible()
+        hers.expect_messages([MARKUP])
+        expect(hers.page.locator(".sender")).to_have_text(MARKUP)
+        expect(hers.page.locator(".chat-title")).to_have_text([MARKUP, MARKUP])
+        hers.page.get_by_role("button", name="About this chat").last.click()
+        expect(hers.page.locator(".member-name").first).to_contain_text(MARKUP)
+        assert hers.page.locator("#app img, #app b, #app script, dialog img, dialog b").count() == 0
+
+    def test_a_web_address_becomes_a_link_and_nothing_else(self, town: System, seat: Seat) -> None:
+        ada, ben = seat("Ada"), seat("Ben")
+        chat_id = town.direct_chat(ada.device, ben.device)
+        hers = ada.tab().open_chat(chat_id)
+        hers.write("see https://example.org/a?b=c. or javascript:alert(1)")
+        links = hers.page.locator(".text a")
+        expect(links).to_have_count(1)
+        expect(links).to_have_attribute("href", "https://example.org/a?b=c")
+        expect(links).to_have_attribute("rel", "noopener noreferrer nofollow")
+
+
+@pytest.fixture(scope="class")
+def busy_tab(town: System, browser: Browser) -> Iterator[tuple[Tab, str]]:
+    """A page with some of everything on it, and the chat it shows."""
+    with seating(browser, town) as seat:
+        ada, ben = seat("Ada"), seat("Ben Okafor")
+        body = {"type": "group", "name": "Sailors", "members": [ada.device.user_id]}
+        chat_id = town.rest(ben.device, "POST", "/api/chats", **body)["chat_id"]
+        town.direct_chat(ada.device, ben.device)
+        town.rest(ben.device, "POST", f"/api/chats/{chat_id}/messages", client_message_id="1", content="Ahoy " * 40)
+        tab = ada.tab().open_chat(chat_id)
+        tab.write("Aye")
+        tab.expect_state("Aye", "delivered")
+        yield tab, chat_id
+
+
+@pytest.fixture
+def busy_page(busy_tab: tuple[Tab, str]) -> Page:
+    """As a visitor finds it: nothing open but the chat, the screen of a laptop, the system's colours."""
+    tab, chat_id = busy_tab
+    tab.page.set_viewport_size({"width": 1100, "height": 720})
+    tab.open_chat(chat_id)
+    tab.page.evaluate("document.querySelectorAll('dialog').forEach(dialog => dialog.close())")
+    return tab.page
+
+
+class TestEverybodyCanUseIt:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_every_text_stands_out(self, busy_page: Page, scheme: str) -> None:
+        busy_page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert busy_page.evaluate(FAINT_TEXTS) == []
+        busy_page.get_by_role("button", name="About this chat").last.click()
+        expect(busy_page.locator(".member")).to_have_count(2)
+        assert busy_page.evaluate(FAINT_TEXTS) == []
+
+    def test_the_toggle_overrules_the_system(self, busy_page: Page) -> None:
+        ground = "getComputedStyle(document.body).backgroundColor"
+        busy_page.emulate_media(color_scheme="light")
+        light = busy_page.evaluate(ground)
+        busy_page.get_by_role("button", name="Switch between light and dark").click()
+        assert busy_page.evaluate(ground) != light
+        busy_page.reload()
+        assert busy_page.evaluate(ground) != light
+        busy_page.get_by_role("button", name="Switch between light and dark").click()
+        assert busy_page.evaluate(ground) == light
+
+    def test_every_control_has_a_name(self, busy_page: Page) -> None:
+        busy_page.get_by_role("button", name="About this chat").last.click()
+        expect(busy_page.locator(".member")).to_have_count(2)
+        nameless = busy_page.locator("button, a, input, textarea, select").evaluate_all(
+            "all => all.filter(one => !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).length"
+        )
+        assert nameless == 0
+
+    def test_the_keyboard_is_enough(self, busy_page: Page) -> None:
+        busy_page.get_by_label("Find a chat").focus()
+        busy_page.keyboard.press("Tab")
+        busy_page.keyboard.press("ArrowDown")
+        busy_page.keyboard.press("Enter")
+        expect(busy_page.get_by_role("heading", name="Ben Okafor")).to_be_visible()
+        busy_page.keyboard.type("typed")
+        busy_page.keyboard.press("Shift+Enter")
+        busy_page.keyboard.type("blind")
+        busy_page.keyboard.press("Enter")
+        expect(busy_page.locator(".message .text")).to_have_text("typed\nblind", use_inner_text=True)
+
+    def test_a_phone_shows_one_thing_at_a_time_and_nothing_sticks_out(self, busy_page: Page) -> None:
+        busy_page.set_viewport_size({"width": 360, "height": 640})
+        overhang = "document.documentElement.scrollWidth - innerWidth"
+        expect(busy_page.locator(".sidebar")).to_be_hidden()
+        assert busy_page.evaluate(overhang) <= 0
+        busy_page.get_by_label("Back to the chats").click()
+        expect(busy_page.locator(".sidebar")).to_be_visible()
+        expect(busy_page.locator(".conversation")).to_be_hidden()
+        assert busy_page.evaluate(overhang) <= 0
+        busy_page.locator(".me").click()
+        expect(busy_page.get_by_role("heading", name="Settings")).to_be_visible()
+        assert busy_page.evaluate(overhang) <= 0
+
+
+def latest_code(data_dir: Path) -> str:
+    return str(json.loads((data_dir / "sms.jsonl").read_text().splitlines()[-1])["code"])

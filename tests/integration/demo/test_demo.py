@@ -1,0 +1,168 @@
+"""The demo: the same people, chats and messages however often it is set, and a login for them alone."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from config.demo.script import ADA, BEN, EMI, PEOPLE, SCENES
+from config.demo.stage import Company, Stage
+from config.embedded.data_directory import environment_of_running_engines
+from config.kernel.errors import Invalid, Unavailable
+from config.stores.dynamodb import Database, DynamoDBOptions
+from config.wiring import Wiring
+from messaging.domain import Draft, Sent
+from messaging.services.committer import Committer
+
+
+@pytest.fixture
+def environment(
+    database: Database, dynamodb_options: DynamoDBOptions, kafka_servers: str, redis_url: str
+) -> dict[str, str]:
+    return {
+        "DYNAMODB_ENDPOINT_URL": str(dynamodb_options.endpoint_url),
+        "TABLE_PREFIX": dynamodb_options.table_prefix,
+        "KAFKA_BOOTSTRAP_SERVERS": kafka_servers,
+        "REDIS_URL": redis_url,
+    }
+
+
+@pytest.fixture
+def parts(environment: dict[str, str]) -> Iterator[Wiring]:
+    with override_settings(**environment):
+        parts = Wiring()
+        with closing(parts.producer), closing(parts.announcer), closing(parts.committer):
+            yield parts
+
+
+def company_of(stage: Stage) -> Company:
+    return stage._company
+
+
+def texts_by_chat(parts: Wiring, name: str) -> dict[str | None, list[str]]:
+    """Every chat of the person, by name; the direct ones together under None."""
+    user_id = parts.demo_stage.set()[name].user_id
+    found: dict[str | None, list[str]] = {}
+    for entry in parts.inbox.list_chats(user_id, limit=200, cursor=None).entries:
+        chat, last = entry.listed.state.chat, entry.listed.state.last_sequence
+        messages = parts.message_store.list_between(chat.chat_id, 1, last)
+        found.setdefault(chat.name, []).extend(message.content for message in messages)
+    return found
+
+
+def script_of(name: str) -> dict[str | None, list[str]]:
+    found: dict[str | None, list[str]] = {}
+    for scene in SCENES:
+        if name in scene.members:
+            found.setdefault(scene.name, []).extend(text for _, text in scene.lines)
+    return found
+
+
+def ordered(texts: dict[str | None, list[str]]) -> dict[str | None, list[str]]:
+    return {name: sorted(lines) if name is None else lines for name, lines in texts.items()}
+
+
+class TestStage:
+    def test_setting_it_again_changes_nothing(self, parts: Wiring) -> None:
+        first = parts.demo_stage.set()
+        again = Stage(company_of(parts.demo_stage)).set()
+        assert {name: user.user_id for name, user in again.items()} == {
+            name: user.user_id for name, user in first.items()
+        }
+        for name in PEOPLE:
+            assert ordered(texts_by_chat(parts, name)) == ordered(script_of(name))
+
+    def test_a_run_that_broke_off_is_completed(self, parts: Wiring) -> None:
+        company = company_of(parts.demo_stage)
+        broken = Stage(replace(company, committer=BreaksOff(company.committer, after=5)))
+        with pytest.raises(Unavailable):
+            broken.set()
+        assert ordered(texts_by_chat(parts, ADA)) == ordered(script_of(ADA))
+
+    def test_unread_messages_are_those_of_the_script(self, parts: Wiring) -> None:
+        for name, expected in ((ADA, 4), (BEN, 0), (EMI, 5)):
+            user_id = parts.demo_stage.set()[name].user_id
+            entries = parts.inbox.list_chats(user_id, limit=200, cursor=None).entries
+            assert sum(entry.unread_count for entry in entries) == expected
+
+
+class TestLogin:
+    def test_somebody_of_the_demo_gets_a_session(self, parts: Wiring) -> None:
+        login = parts.demo_stage.log_in(BEN, device_id="a browser")
+        assert login.user.phone_number == PEOPLE[BEN]
+        assert parts.verify(login.tokens.access_token).user_id == login.user.user_id
+
+    def test_nobody_else_does(self, parts: Wiring) -> None:
+        number = "+4915112345678"
+        company_of(parts.demo_stage).registration.find_or_create(number, display_name="Mallory")
+        for name in ("Mallory", number, ""):
+            with pytest.raises(Invalid):
+                parts.demo_stage.log_in(name, device_id="a browser")
+
+
+class TestCommand:
+    def test_it_finds_the_engines_of_the_run_under_way(self, environment: dict[str, str], tmp_path: Path) -> None:
+        describe(tmp_path, environment, pid=os.getpid())
+        result = demo(tmp_path)
+        assert result.returncode == 0, result.stderr
+        lines = result.stdout.splitlines()
+        for line, (name, number) in zip(lines, PEOPLE.items(), strict=False):
+            assert line.startswith(name)
+            assert number in line
+
+    def test_without_a_run_it_says_what_is_missing(self, tmp_path: Path) -> None:
+        result = demo(tmp_path, DYNAMODB_ENDPOINT_URL="http://127.0.0.1:9")
+        assert result.returncode == 1
+        assert result.stderr.strip().endswith(f"Is `manage.py dev` running on {tmp_path}?")
+
+    def test_engines_that_are_gone_are_not_used(self, tmp_path: Path) -> None:
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        describe(tmp_path, {"REDIS_URL": "redis://127.0.0.1:9"}, pid=gone.pid)
+        assert environment_of_running_engines(tmp_path) == {}
+        describe(tmp_path, {"REDIS_URL": "redis://127.0.0.1:9"}, pid=os.getpid())
+        assert environment_of_running_engines(tmp_path) == {"REDIS_URL": "redis://127.0.0.1:9"}
+
+    def test_a_broken_description_is_no_engines(self, tmp_path: Path) -> None:
+        assert environment_of_running_engines(tmp_path) == {}
+        (tmp_path / "engines.json").write_text("{")
+        assert environment_of_running_engines(tmp_path) == {}
+
+
+def describe(data_dir: Path, environment: dict[str, str], *, pid: int) -> None:
+    described = {"all": {"endpoint": "", "pid": pid, "environment": environment}}
+    (data_dir / "engines.json").write_text(json.dumps(described))
+
+
+def demo(data_dir: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: os.environ[name] for name in ("PATH", "HOME", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    return subprocess.run(
+        [sys.executable, "manage.py", "demo"],
+        env={**clean, "DATA_DIR": str(data_dir), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+class BreaksOff(Committer):
+    """Sends a few messages, then nothing more."""
+
+    def __init__(self, committer: Committer, *, after: int) -> None:
+        self._committer = committer
+        self._left = after
+
+    def send(self, draft: Draft, **options: Any) -> Sent:
+        if self._left == 0:
+            raise Unavailable("the plug was pulled")
+        self._left -= 1
+        return self._committer.send(draft, **options)

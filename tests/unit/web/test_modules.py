@@ -1,0 +1,43 @@
+"""The web client's own tests, run by node: the one beside our Python, else the machine's."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WEB = Path(__file__).resolve().parents[3] / "web"
+MODULES = sorted(WEB.glob("static/**/*.js"))
+
+
+@pytest.fixture
+def node() -> str:
+    program = shutil.which("node", path=Path(sys.executable).parent) or shutil.which("node")
+    assert program is not None, "node is missing: pip install -r requirements-dev.txt brings it"
+    return program
+
+
+class TestModules:
+    def test_their_own_tests_pass(self, node: str) -> None:
+        files = sorted(map(str, WEB.glob("tests/*.test.mjs")))
+        result = subprocess.run([node, "--test", *files], capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == 0, result.stdout
+        passed = re.search(r"^(?:#|ℹ) pass (\d+)$", result.stdout, re.MULTILINE)
+        assert passed is not None
+        assert int(passed[1]) >= 45
+
+    def test_the_protocol_stands_alone(self) -> None:
+        code = (WEB / "static" / "parley.js").read_text()
+        assert not re.search(r"^import |^export .* from |\bimport\(", code, re.MULTILINE)
+        assert not re.search(r"\b(document|window)\.", code)
+
+    @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+    def test_no_module_makes_markup_of_text(self, module: Path) -> None:
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", module.read_text())
+
+    @pytest.mark.parametrize("file", [*MODULES, *WEB.glob("static/*.html"), *WEB.glob("static/*.css")], ids=str)
+    def test_nothing_is_fetched_from_elsewhere(self, file: Path) -> None:
+        found = re.findall(r"""(?:src|href|url\(|from|import)\s*[=(]?\s*["']?https?://[^\s"']+""", file.read_text())
+        assert found == []

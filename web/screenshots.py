@@ -1,0 +1,96 @@
+"""`python -m web.screenshots`: the pictures of the README, taken from a run of its own with the demo in it."""
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "docs" / "screenshots"
+READY = re.compile(r"Parley is ready on (\S+)")
+OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+MOST_BYTES = 300_000
+
+
+def main() -> None:
+    """Exits with a sentence where a picture cannot be made or is too large to keep in a repository."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.exit("Chromium is not installed: apt-get install chromium")
+    TARGET.mkdir(parents=True, exist_ok=True)
+    with run_of_its_own() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)
+        for path in (take(browser, url, "light"), take(browser, url, "dark"), take_phone(browser, url)):
+            sys.stdout.write(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB\n")
+            if path.stat().st_size > MOST_BYTES:
+                sys.exit(f"{path.name} is larger than {MOST_BYTES} bytes")
+        browser.close()
+
+
+@contextlib.contextmanager
+def run_of_its_own() -> Iterator[str]:
+    """A `manage.py dev` on a free port and an empty directory; its address."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "manage.py", "dev", "--port", "0", "--data-dir", directory]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own command
+        try:
+            yield _address(process)
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def _address(process: "subprocess.Popen[str]") -> str:
+    for line in process.stdout or ():
+        if match := READY.search(line):
+            return match[1]
+    sys.exit("manage.py dev ended before it was ready")
+
+
+def take(browser: Browser, url: str, scheme: str) -> Path:
+    """A group on a laptop: the list, a conversation with unread messages above, something half written."""
+    dark = scheme == "dark"
+    context = browser.new_context(
+        viewport={"width": 1200, "height": 760},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
+        locale="en-GB",
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.get_by_role("button", name="Try the demo").click()
+    page.get_by_role("button", name="Emi Tanaka" if dark else "Ada Moreau").click()
+    page.get_by_role("link", name="Weekend in the Alps").click()
+    page.locator(".message").last.wait_for()
+    page.get_by_text("5 members").wait_for()
+    page.get_by_label("Message", exact=True).fill("See you at the station!" if dark else "7:32 it is. Do not oversleep")
+    path = TARGET / f"{scheme}.png"
+    page.screenshot(path=path)
+    context.close()
+    return path
+
+
+def take_phone(browser: Browser, url: str) -> Path:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 720}, device_scale_factor=2, is_mobile=True, has_touch=True, locale="en-GB"
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.get_by_role("button", name="Try the demo").click()
+    page.get_by_role("button", name="Ben Okafor").click()
+    page.get_by_role("link", name="Ada Moreau").click()
+    page.locator(".message").last.wait_for()
+    path = TARGET / "phone.png"
+    page.screenshot(path=path)
+    context.close()
+    return path
+
+
+if __name__ == "__main__":
+    main()

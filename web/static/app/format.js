@@ -1,0 +1,68 @@
+/** Times, names and numbers as people read them. */
+
+const DAY = 86_400_000;
+const hours = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: "short" });
+const longDay = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+export const timeOfDay = (iso) => hours.format(new Date(iso));
+export const fullTime = (iso) => full.format(new Date(iso));
+export const dayOf = (iso) => new Date(iso).toDateString();
+
+function daysAgo(iso, now) {
+  return Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(iso).setHours(0, 0, 0, 0)) / DAY);
+}
+
+/** Of a day in a conversation: Today, Yesterday, or its name. */
+export function dayLabel(iso, now = Date.now()) {
+  const days = daysAgo(iso, now);
+  if (days === 0) return "Today";
+  return days === 1 ? "Yesterday" : longDay.format(new Date(iso));
+}
+
+/** Short, for a list: the time today, the weekday this week, else the date. */
+export function shortTime(iso, now = Date.now()) {
+  const days = daysAgo(iso, now);
+  if (days <= 0) return timeOfDay(iso);
+  return days < 7 ? weekday.format(new Date(iso)) : date.format(new Date(iso));
+}
+
+/** One or two letters for a picture. */
+export function initials(name) {
+  const words = name
+    .trim()
+    .split(/\s+/)
+    .filter((word) => /^[\p{L}\p{N}]/u.test(word));
+  if (!words.length) return [...name.trim()][0] ?? "?";
+  const ends = words.length > 1 ? [words[0], words.at(-1)] : [words[0]];
+  return ends.map((word) => [...word][0].toUpperCase()).join("");
+}
+
+/** One of twelve colours, always the same for the same id. */
+export function hue(id) {
+  let sum = 0;
+  for (const character of id) sum = (sum * 31 + character.codePointAt(0)) >>> 0;
+  return sum % 12;
+}
+
+/** As people type them: spaces, dots, dashes and brackets go, a leading 00 is a plus. */
+export function phoneNumber(text) {
+  return text.replace(/[\s().\-/]/g, "").replace(/^00/, "+");
+}
+
+/** Texts and web addresses, in order: `[["text", "see "], ["link", "https://…"]]`. */
+export function linkParts(text) {
+  const parts = [];
+  let end = 0;
+  for (const match of text.matchAll(/https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)\]]/g)) {
+    if (match.index > end) parts.push(["text", text.slice(end, match.index)]);
+    parts.push(["link", match[0]]);
+    end = match.index + match[0].length;
+  }
+  if (end < text.length) parts.push(["text", text.slice(end)]);
+  return parts;
+}
+
+export const bytes = (text) => new TextEncoder().encode(text).length;

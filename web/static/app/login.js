@@ -1,0 +1,200 @@
+/** The way in: a phone number, a code, and for somebody new a name. On a laptop also the people of the demo. */
+
+import { avatar } from "./avatar.js";
+import { busy, field, h, icon } from "./dom.js";
+import { phoneNumber } from "./format.js";
+
+const isEmbedded = document.documentElement.dataset.mode === "embedded";
+
+/** Fill `root` with the login; `done` is called when the session is open. */
+export function showLogin(root, { session, notice = "", done }) {
+  const stage = h("div.login-stage", {});
+  const card = h(
+    "main.login-card",
+    {},
+    h("div.brand", {}, icon("logo"), h("span", {}, "Parley")),
+    notice ? h("p.notice", { role: "status" }, notice) : null,
+    stage,
+  );
+  root.replaceChildren(h("div.login", {}, card));
+  askNumber(stage, { session, done });
+}
+
+function askNumber(stage, { session, done }, number = "") {
+  const phone = field(
+    "Phone number",
+    h("input", {
+      type: "tel",
+      name: "phone",
+      autocomplete: "tel",
+      placeholder: "+1 415 555 0123",
+      required: true,
+      value: number,
+    }),
+    "With country code. We send you a code to log in with.",
+  );
+  const submit = () =>
+    busy(
+      form,
+      async () => {
+        phone.complain("");
+        const typed = phoneNumber(phone.input.value);
+        askCode(stage, { session, done, number: typed, sent: await session.requestCode(typed) });
+      },
+      phone.complain,
+    );
+  const form = formOf(
+    submit,
+    h("h1", {}, "Welcome"),
+    phone.element,
+    h("button.primary", { type: "submit" }, "Send code"),
+  );
+  stage.replaceChildren(form);
+  if (isEmbedded) stage.append(demoSection({ session, done }));
+  phone.input.focus();
+}
+
+function askCode(stage, { session, done, number }) {
+  const code = field(
+    "Code",
+    h("input.code", {
+      name: "code",
+      inputmode: "numeric",
+      autocomplete: "one-time-code",
+      pattern: "[0-9]{6}",
+      maxlength: "6",
+      placeholder: "······",
+      required: true,
+    }),
+  );
+  const submit = () =>
+    busy(
+      form,
+      async () => {
+        code.complain("");
+        const isNew = await session.verify({
+          phoneNumber: number,
+          code: code.input.value.trim(),
+          deviceId: deviceId(),
+        });
+        if (isNew) askName(stage, { session, done });
+        else done();
+      },
+      (text) => {
+        code.input.value = "";
+        code.complain(text);
+      },
+    );
+  code.input.addEventListener("input", () => code.input.value.length === 6 && form.requestSubmit());
+  const form = formOf(
+    submit,
+    h("h1", {}, "Enter the code"),
+    h("p.lead", {}, "We sent six digits to ", h("strong", {}, number), "."),
+    isEmbedded
+      ? h(
+          "p.hint.local",
+          {},
+          icon("info"),
+          "This is a local run: the code is printed in the terminal that runs Parley, and in its data directory.",
+        )
+      : null,
+    code.element,
+    h("button.primary", { type: "submit" }, "Log in"),
+    h(
+      "button.quiet",
+      { type: "button", onclick: () => askNumber(stage, { session, done }, number) },
+      "Use another number",
+    ),
+  );
+  stage.replaceChildren(form);
+  code.input.focus();
+}
+
+function askName(stage, { session, done }) {
+  const name = field(
+    "Your name",
+    h("input", { name: "name", autocomplete: "name", maxlength: "100", required: true }),
+    "The people you write with see it.",
+  );
+  const submit = () =>
+    busy(
+      form,
+      async () => {
+        name.complain("");
+        session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
+        done();
+      },
+      name.complain,
+    );
+  const form = formOf(
+    submit,
+    h("h1", {}, "Nice to meet you"),
+    name.element,
+    h("button.primary", { type: "submit" }, "Start"),
+  );
+  stage.replaceChildren(form);
+  name.input.focus();
+}
+
+function demoSection({ session, done }) {
+  const people = h("div.demo-people", {});
+  const logIn = (person) => (event) =>
+    busy(event.currentTarget, async () => {
+      session.open(await session.call("POST", "/api/demo/login", { name: person, device_id: deviceId() }));
+      done();
+    });
+  const offer = async (button) => {
+    const { people: names } = await session.call("GET", "/api/demo/people");
+    const buttons = names.map((name) =>
+      h("button.person", { type: "button", onclick: logIn(name) }, avatar(name, name), h("span", {}, name)),
+    );
+    people.replaceChildren(...buttons);
+    button.remove();
+    buttons[0]?.focus();
+  };
+  const button = h(
+    "button.secondary",
+    { type: "button", onclick: () => busy(button, () => offer(button)) },
+    "Try the demo",
+  );
+  return h(
+    "section.demo",
+    { "aria-label": "Demo" },
+    h("p.divider", {}, h("span", {}, "or, on this machine only")),
+    button,
+    people,
+  );
+}
+
+function formOf(onsubmit, ...children) {
+  return h("form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), onsubmit()) }, ...children);
+}
+
+/** The same at each login of this browser, and telling in the list of devices. */
+function deviceId() {
+  let id = localStorage.getItem("parley.device");
+  if (!id) {
+    id = `${browser()} #${crypto.randomUUID().slice(0, 4)}`;
+    localStorage.setItem("parley.device", id);
+  }
+  return id;
+}
+
+function browser() {
+  const agent = navigator.userAgent;
+  const name = [
+    ["Edg/", "Edge"],
+    ["Firefox/", "Firefox"],
+    ["Chrome/", "Chrome"],
+    ["Safari/", "Safari"],
+  ].find(([mark]) => agent.includes(mark));
+  const system = [
+    ["Android", "Android"],
+    ["iPhone", "iPhone"],
+    ["iPad", "iPad"],
+    ["Mac OS", "macOS"],
+    ["Windows", "Windows"],
+    ["Linux", "Linux"],
+  ].find(([mark]) => agent.includes(mark));
+  return `${name?.[1] ?? "Browser"} on ${system?.[1] ?? "a device"}`;
+}

@@ -1,0 +1,152 @@
+/** The page: who is logged in decides between the login and the chats; the address after # decides what is open. */
+
+import { Outbox, Parley, Session } from "../parley.js";
+import { ChatList } from "./chat-list.js";
+import { Chats } from "./chats.js";
+import { Conversation } from "./conversation.js";
+import { openDetails, openNewChat } from "./dialogs.js";
+import { h, icon, toast } from "./dom.js";
+import { showLogin } from "./login.js";
+import { People } from "./people.js";
+import { settingsPage } from "./settings.js";
+
+const root = document.getElementById("app");
+const session = new Session({ storage: localStorage });
+let bannerTimer = 0;
+const NOTICES = {
+  session_revoked: "This device was logged out. Log in to go on.",
+  invalid_refresh_token: "Your login has expired. Log in to go on.",
+};
+
+addEventListener("storage", ({ key }) => {
+  if (key !== "parley.session" && key !== null) return;
+  const wasOpen = session.isOpen;
+  session.adopt();
+  if (!wasOpen && session.isOpen) begin();
+});
+begin();
+
+function begin(notice = "") {
+  if (session.isOpen) showChats();
+  else showLogin(root, { session, notice, done: () => begin() });
+}
+
+function showChats() {
+  const { user_id: userId } = session.user;
+  const people = new People({ session, storage: localStorage });
+  const outbox = new Outbox({ storage: localStorage, prefix: `parley.outbox.${userId}.` });
+  const parley = new Parley({ session, outbox });
+  const tabs = new BroadcastChannel(`parley.${userId}`);
+  const chats = new Chats({ parley, people, tabs });
+  const listening = new AbortController();
+  const listen = (target, type, handle) => target.addEventListener(type, handle, { signal: listening.signal });
+  people.learn([session.user]);
+
+  const list = new ChatList({
+    chats,
+    people,
+    session,
+    onNew: () => openNewChat({ chats, me: session.user, onOpen: (chatId) => (location.hash = `#/chat/${chatId}`) }),
+    onTheme: switchTheme,
+  });
+  const banner = h("div.banner", { role: "status", hidden: true });
+  const pane = h("main.pane", {});
+  const layout = h("div.layout", {}, list.element, h("div.stage", {}, banner, pane));
+  root.replaceChildren(layout);
+  let view = null;
+
+  const route = () => {
+    const chatId = /^#\/chat\/(chat_\w+)$/.exec(location.hash)?.[1];
+    if (chatId && view?.chatId === chatId) return;
+    view?.close?.();
+    view = viewOf(chatId);
+    layout.classList.toggle("has-pane", Boolean(chatId) || location.hash === "#/settings");
+    pane.replaceChildren(view.element);
+    list.select(chatId);
+    if (chatId && matchMedia("(hover: hover)").matches) view.input?.focus();
+  };
+
+  const viewOf = (chatId) => {
+    if (location.hash === "#/settings")
+      return { element: settingsPage({ session, parley, onRenamed: renamed, onLogOut: logOut }) };
+    if (!chatId) return { element: welcome() };
+    if (!chats.get(chatId))
+      return { element: h("div.welcome", {}, h("p", {}, chats.isListed ? "This chat is not here." : "Loading…")) };
+    const view = new Conversation({
+      chatId,
+      chats,
+      people,
+      parley,
+      onInfo: () => openDetails({ chatId, chats, me: session.user }),
+    });
+    view.chatId = chatId;
+    return view;
+  };
+
+  const renamed = () => {
+    people.learn([session.user]);
+    list.select(null);
+  };
+
+  const logOut = async () => {
+    await session.request("POST", "/api/auth/logout").catch(() => {});
+    session.end("logged_out");
+  };
+
+  listen(window, "hashchange", route);
+  listen(chats, "list", () => {
+    if (view && !view.chatId && /^#\/chat\//.test(location.hash)) route();
+    const unread = chats.unreadChats;
+    document.title = unread ? `(${unread}) Parley` : "Parley";
+  });
+  listen(chats, "left", ({ detail }) => {
+    toast(`You are no longer in ${chats.title(detail)}.`);
+    if (view?.chatId === detail.chat_id) location.hash = "#/";
+  });
+  listen(parley, "state", () => showState(banner, parley));
+  listen(parley, "ended", ({ detail }) => {
+    listening.abort();
+    view?.close?.();
+    tabs.close();
+    people.forget();
+    document.title = "Parley";
+    document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
+    begin(NOTICES[detail.reason] ?? "");
+  });
+  listen(window, "online", () => parley.nudge());
+  listen(window, "offline", () => parley.lostNetwork());
+  listen(document, "visibilitychange", () => document.hidden || parley.nudge());
+  route();
+  parley.start();
+}
+
+/** Only an interruption that lasts is worth a banner. */
+function showState(banner, parley) {
+  clearTimeout(bannerTimer);
+  if (parley.state === "online") {
+    banner.hidden = true;
+    return;
+  }
+  const show = () => {
+    banner.hidden = false;
+    banner.replaceChildren(icon("offline"), h("span", {}, "You are offline. What you write is kept and sent later."));
+  };
+  bannerTimer = setTimeout(show, parley.connections || !navigator.onLine ? 700 : 3_000);
+}
+
+function welcome() {
+  return h(
+    "div.welcome",
+    {},
+    icon("logo"),
+    h("h1", {}, "Choose a chat"),
+    h("p", {}, "Or start a new one with the pencil."),
+  );
+}
+
+function switchTheme() {
+  const { dataset } = document.documentElement;
+  const isDark = dataset.theme ? dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  dataset.theme = isDark ? "light" : "dark";
+  localStorage.setItem("parley.theme", dataset.theme);
+}

@@ -1,0 +1,102 @@
+/** The page about oneself: name, number, devices. */
+
+import { avatar } from "./avatar.js";
+import { busy, confirmed, field, h, icon, toast } from "./dom.js";
+import { fullTime } from "./format.js";
+
+export function settingsPage({ session, parley, onRenamed, onLogOut }) {
+  const devices = h("ul.devices", { "aria-label": "Devices" });
+  const load = async () => {
+    const sessions = await parley.listAll("/api/sessions");
+    sessions.sort((one, other) => other.current - one.current || (one.created_at < other.created_at ? 1 : -1));
+    devices.replaceChildren(...sessions.map((each) => deviceRow({ each, session, load, onLogOut })));
+    others.hidden = sessions.length < 2;
+  };
+  const revokeOthers = async () => {
+    const detail = "Every other browser and phone has to log in again.";
+    if (!(await confirmed("Log out all other devices?", { detail, action: "Log them out" }))) return;
+    await busy(others, async () => {
+      await session.request("DELETE", "/api/sessions");
+      await load();
+    });
+  };
+  const others = h(
+    "button.quiet.danger",
+    { type: "button", hidden: true, onclick: revokeOthers },
+    "Log out all other devices",
+  );
+  load().catch((error) => toast(error.message));
+  return h(
+    "section.settings",
+    { "aria-label": "Settings" },
+    h(
+      "header",
+      {},
+      h("a.icon-button.back", { href: "#/", "aria-label": "Back to the chats" }, icon("back")),
+      h("h1", {}, "Settings"),
+    ),
+    h(
+      "div.settings-body",
+      {},
+      profile({ session, onRenamed }),
+      h(
+        "section.card",
+        {},
+        h("h2", {}, "Devices"),
+        h("p.hint", {}, "Where you are logged in. A device you log out is disconnected at once."),
+        devices,
+        others,
+      ),
+    ),
+  );
+}
+
+function profile({ session, onRenamed }) {
+  const { user } = session;
+  const name = field("Your name", h("input", { value: user.display_name, maxlength: "100", autocomplete: "name" }));
+  name.input.after(h("button.secondary.inline", { type: "submit" }, "Save"));
+  const submit = (event) => {
+    event.preventDefault();
+    busy(
+      form,
+      async () => {
+        name.complain("");
+        session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
+        onRenamed();
+        toast("Saved.");
+      },
+      name.complain,
+    );
+  };
+  const form = h("form", { novalidate: true, onsubmit: submit }, name.element);
+  return h(
+    "section.card",
+    {},
+    h("div.about", {}, avatar(user.user_id, user.display_name, { size: "large" }), h("p.hint", {}, user.phone_number)),
+    form,
+  );
+}
+
+function deviceRow({ each, session, load, onLogOut }) {
+  const name = each.device_id.replace(/ #[0-9a-f]{4}$/, "");
+  const revoke = async (event) => {
+    const button = event.currentTarget;
+    if (each.current) return busy(button, onLogOut);
+    await busy(button, async () => {
+      await session.request("DELETE", `/api/sessions/${each.session_id}`);
+      await load();
+    });
+  };
+  return h(
+    "li.device",
+    { "data-session": each.session_id },
+    icon("device"),
+    h(
+      "span.device-text",
+      {},
+      h("strong", {}, name, each.current ? h("span.here", {}, "This device") : null),
+      h("span.hint", {}, `Since ${fullTime(each.created_at)}`),
+    ),
+    h("button.quiet", { type: "button", onclick: revoke, "aria-label": `Log out ${name}` }, "Log out"),
+  );
+}

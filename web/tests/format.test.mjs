@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { dayLabel, hue, initials, linkParts, phoneNumber } from "../static/app/format.js";
+
+describe("Formats", () => {
+  test("names become one or two letters", () => {
+    const names = {
+      "Ada Moreau": "AM",
+      ada: "A",
+      "Jean le Rond d'Alembert": "JD",
+      東京: "東",
+      "<b>": "<",
+      "😀 Emi": "E",
+      " ": "?",
+    };
+    for (const [name, letters] of Object.entries(names)) assert.equal(initials(name), letters);
+  });
+
+  test("an id has one of twelve colours, always the same", () => {
+    assert.equal(hue("user_1"), hue("user_1"));
+    const seen = new Set(Array.from({ length: 200 }, (_, number) => hue(`user_${number}`)));
+    assert.equal(seen.size, 12);
+  });
+
+  test("phone numbers are read as people write them", () => {
+    assert.equal(phoneNumber("+1 (415) 555-0123"), "+14155550123");
+    assert.equal(phoneNumber("0049 151.2345/678"), "+491512345678");
+  });
+
+  test("only web addresses become links, and the texts around them stay whole", () => {
+    const text = 'see https://a.example/x?y=(1). "http://b.example" javascript:alert(1)';
+    const parts = linkParts(text);
+    assert.equal(parts.map(([, part]) => part).join(""), text);
+    assert.deepEqual(
+      parts.filter(([kind]) => kind === "link").map(([, part]) => part),
+      ["https://a.example/x?y=(1", "http://b.example"],
+    );
+  });
+
+  test("days are told as people say them", () => {
+    const now = new Date(2026, 0, 30, 9, 0);
+    assert.equal(dayLabel(new Date(2026, 0, 30, 0, 1).toISOString(), now), "Today");
+    assert.equal(dayLabel(new Date(2026, 0, 29, 23, 59).toISOString(), now), "Yesterday");
+    assert.match(dayLabel(new Date(2026, 0, 20).toISOString(), now), /20/);
+  });
+});
