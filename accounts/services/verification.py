@@ -104,12 +104,10 @@ class TokenVerifier:
 def _standing(session: Session | None, now: datetime) -> Standing:
     if session is None:
         return Standing(user_id=None, expires_at=None, checked_at=now)
-    return Standing(
-        user_id=session.user_id, expires_at=session.expires_at, checked_at=now, device_id=session.device_id
-    )
+    return Standing(user_id=session.user_id, expires_at=session.expires_at, checked_at=now, device_id=session.device_id)
 
 
 def _admitted(caller: Caller, standing: Standing, now: datetime) -> Caller:
     if not standing.admits(caller, now):
         raise SessionRevoked
-    return caller
+    return replace(caller, device_id=standing.device_id)

@@ -60,7 +60,8 @@ def door() -> Door:
 
 class TestVerify:
     def test_a_living_session_is_let_in(self, door: Door) -> None:
-        assert door.verifier.verify(door.token).user_id == ADA
+        caller = door.verifier.verify(door.token)
+        assert (caller.user_id, caller.session_id, caller.device_id) == (ADA, SESSION, "laptop")
 
     def test_one_check_serves_a_few_seconds(self, door: Door) -> None:
         for _ in range(10):
