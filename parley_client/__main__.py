@@ -1,0 +1,55 @@
+"""Chat in a terminal: `TOKEN=… python -m parley_client ws://127.0.0.1:8000/ws CHAT_ID`.
+
+Shows the chat from its beginning, then what arrives; a line that you type is sent. Ctrl-D ends it.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+
+from parley_client import Client, SendFailed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m parley_client", description=__doc__)
+    parser.add_argument("url", help="such as ws://127.0.0.1:8000/ws")
+    parser.add_argument("chat_id", help="the chat to read and write")
+    options = parser.parse_args()
+    token = os.environ.get("TOKEN")
+    if not token:
+        parser.error("put your access token into the environment variable TOKEN")
+    asyncio.run(chat(options.url, options.chat_id, token))
+
+
+async def chat(url: str, chat_id: str, token: str) -> None:
+    async with Client(url, token=token) as client:
+        client.follow(chat_id)
+        showing = asyncio.ensure_future(show(client))
+        async for line in lines():
+            try:
+                await client.send(chat_id, line)
+            except SendFailed as error:
+                tell(f"not sent: {error}")
+        showing.cancel()
+
+
+async def show(client: Client) -> None:
+    async for message in client.messages():
+        tell(f"{message['sequence']:>4}  {message.get('sender_id', 'you')}: {message['content']}")
+
+
+async def lines() -> AsyncIterator[str]:
+    """What is typed, until there is no more. Read in a thread, so that arrivals are shown meanwhile."""
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        if text := line.strip():
+            yield text
+
+
+def tell(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - the command's output
+
+
+if __name__ == "__main__":
+    main()
