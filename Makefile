@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-real check format screenshots clean
+.PHONY: help run demo test test-real bench check format screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: .venv/dev.stamp node_modules/dynoxide.stamp ## Run the whole test suite (P
 test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and Redis (needs Java and Maven)
 	@$(BIN)/python -m tests.engines.java
 	$(BIN)/pytest --engines=real $(PYTEST_ARGS)
+
+bench: .venv/dev.stamp node_modules/dynoxide.stamp ## Measure the workloads (W="W1 W2" for some, RUNS=3; python -m bench.ingest for the ingest path alone)
+	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
