@@ -3,6 +3,7 @@
 import os
 
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import path
 
@@ -10,7 +11,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.embedded")
 
 http = get_asgi_application()
 
-from config.wiring import wiring  # noqa: E402 - the settings must be loaded first
+from config.http.gate import Gate  # noqa: E402 - the settings must be loaded first
+from config.wiring import wiring  # noqa: E402
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
 from delivery.gateway.lost import NoSuchSocket  # noqa: E402
 
@@ -19,7 +21,7 @@ parts.producer.start()
 
 application = ProtocolTypeRouter(
     {
-        "http": http,
+        "http": Gate(http, limit=settings.HTTP_REQUESTS, free=("/healthz", "/metrics")),
         "websocket": URLRouter(
             [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
         ),

@@ -5,6 +5,7 @@ Everything is made at first use, so a command that needs no engine touches none.
 
 import asyncio
 import secrets
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 
@@ -43,12 +44,14 @@ from config.http.health import EngineProbes
 from config.http.throttling import CallerThrottle
 from config.kernel.clock import SystemClock
 from config.kernel.cursors import CursorCodec
-from config.kernel.ids import IdFactory
+from config.kernel.ids import IdFactory, SessionId
+from config.settings.kafka import uses_iam
 from config.stores.announcer import Announcer
 from config.stores.control import RevocationChannel
 from config.stores.dynamodb import Database, DynamoDBOptions
 from config.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions
 from config.stores.limits import Limit, RateLimiter
+from config.stores.msk_iam import MskIamTokens
 from config.stores.redis import RedisOptions, connect, connect_async, naming_failures
 from delivery.fanout.gaps import Gaps
 from delivery.fanout.members import MemberCache
@@ -109,11 +112,14 @@ class Wiring:
 
     @cached_property
     def kafka_options(self) -> KafkaOptions:
+        security = dict(settings.KAFKA_SECURITY)
+        if uses_iam(security):
+            security["oauth_cb"] = MskIamTokens(settings.AWS_REGION)
         return KafkaOptions(
             bootstrap_servers=settings.KAFKA_BOOTSTRAP_SERVERS,
             fetch_wait_ms=settings.KAFKA_FETCH_WAIT_MS,
             session_timeout_ms=settings.KAFKA_SESSION_TIMEOUT_MS,
-            extra=settings.KAFKA_SECURITY,
+            extra=security,
         )
 
     @cached_property
@@ -309,7 +315,12 @@ class Wiring:
             client=self.async_redis,
             sessions_ended=self.accounts.verifier.forget,
             control=ControlListener(get_channel_layer).sessions_ended,
+            ended_among=self._sessions_ended_among,
         )
+
+    async def _sessions_ended_among(self, session_ids: Iterable[SessionId]) -> Iterable[SessionId]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.gateway.executor, self.accounts.verifier.ended_among, session_ids)
 
     @cached_property
     def gateway(self) -> GatewayParts:

@@ -2,12 +2,10 @@
 
 from datetime import datetime
 
-from config.kernel.events import Event
+from config.kernel.events import ORIGIN_HEADER, Event
 from config.kernel.ids import ConnectionId, EventId
 from config.stores.kafka import Outgoing
 from messaging.domain import Message
-
-ORIGIN_HEADER = "origin-connection-id"
 
 
 def message_persisted(

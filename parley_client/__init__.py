@@ -14,7 +14,7 @@ acknowledges what it has shown.
 Needs only the `websockets` package.
 """
 
-from parley_client.client import Client, SendFailed
+from parley_client.client import Client, Ended, SendFailed
 from parley_client.timeline import Timeline
 
-__all__ = ["Client", "SendFailed", "Timeline"]
+__all__ = ["Client", "Ended", "SendFailed", "Timeline"]

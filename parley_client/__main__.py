@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
-from parley_client import Client, SendFailed
+from parley_client import Client, Ended, SendFailed
 
 
 def main() -> None:
@@ -30,14 +30,15 @@ async def chat(url: str, chat_id: str, token: str) -> None:
         async for line in lines():
             try:
                 await client.send(chat_id, line)
-            except SendFailed as error:
+            except (SendFailed, Ended) as error:
                 tell(f"not sent: {error}")
         showing.cancel()
 
 
 async def show(client: Client) -> None:
     async for message in client.messages():
-        tell(f"{message['sequence']:>4}  {message.get('sender_id', 'you')}: {message['content']}")
+        sender = "you" if message["sender_id"] == client.user_id else message["sender_id"]
+        tell(f"{message['sequence']:>4}  {sender}: {message['content']}")
 
 
 async def lines() -> AsyncIterator[str]:

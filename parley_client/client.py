@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed
 
 from parley_client.timeline import Message, Timeline
 
@@ -19,9 +19,16 @@ log = logging.getLogger(__name__)
 
 Url = str | Callable[[], str]
 Token = str | Callable[[], Awaitable[str]]
-# These ends are final: the same token would meet them again.
-FINAL_CODES = {4401, 4403}
+UNAUTHENTICATED, SESSION_REVOKED = 4401, 4403
 ACK_PAUSE = 0.2
+
+
+class Ended(Exception):
+    """The server will not have this client back: its session was revoked, or its only token has expired."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the server closed the connection for good ({code})")
+        self.code = code
 
 
 class SendFailed(Exception):
@@ -60,7 +67,9 @@ class Client:
         self._syncing: set[str] = set()
         self._to_acknowledge: set[str] = set()
         self._unacknowledged: dict[str, _Unacknowledged] = {}
-        self._shown: asyncio.Queue[Message] = asyncio.Queue()
+        self._shown: asyncio.Queue[Message | Ended] = asyncio.Queue()
+        self._shown_token = ""
+        self.user_id = ""
         self._socket: ClientConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.connected = asyncio.Event()
@@ -89,7 +98,7 @@ class Client:
         return timeline
 
     async def send(self, chat_id: str, content: str, *, client_message_id: str | None = None) -> dict[str, Any]:
-        """Return the server's `ack`, however many connections that takes. Raises `SendFailed` when it says no."""
+        """Return the server's `ack`, however many connections that takes. Raises `SendFailed` and `Ended`."""
         client_message_id = client_message_id or str(uuid.uuid4())
         pending = _Unacknowledged(chat_id, content, asyncio.get_running_loop().create_future())
         self._unacknowledged[client_message_id] = pending
@@ -97,14 +106,21 @@ class Client:
         return await pending.answer
 
     async def messages(self) -> AsyncIterator[Message]:
-        """What is to be shown, of all chats, each chat dense and in order."""
+        """What is to be shown, of all chats, each chat dense and in order. Raises `Ended`."""
         while True:
-            yield await self._shown.get()
+            yield await self._next()
 
     async def read(self, count: int, *, within: float = 20.0) -> list[Message]:
-        """The next `count` messages to be shown."""
+        """The next `count` messages to be shown. Raises `Ended`, and TimeoutError."""
         async with asyncio.timeout(within):
-            return [await self._shown.get() for _ in range(count)]
+            return [await self._next() for _ in range(count)]
+
+    async def _next(self) -> Message:
+        message = await self._shown.get()
+        if isinstance(message, Ended):
+            self._shown.put_nowait(message)
+            raise message
+        return message
 
     def reconnect(self) -> None:
         """Drop the connection without a word, as when the network changes, and make a new one."""
@@ -115,7 +131,7 @@ class Client:
 
     async def _live(self) -> None:
         failures = 0
-        while self.closed_with not in FINAL_CODES:
+        while not self._is_final(self.closed_with):
             try:
                 async with connect(self._place(), additional_headers=await self._headers(), compression=None) as socket:
                     hello = json.loads(await socket.recv())
@@ -124,8 +140,8 @@ class Client:
             except ConnectionClosed as closed:
                 self.closed_with = closed.rcvd.code if closed.rcvd else None
                 failures += 1
-            except (OSError, TimeoutError, InvalidHandshake) as error:
-                log.info("no connection: %s", error)
+            except Exception as error:  # noqa: BLE001 - whatever it was, also of the token's source: try again later
+                log.info("no connection: %r", error)
                 failures += 1
             finally:
                 self._socket = None
@@ -133,17 +149,40 @@ class Client:
                 self._syncing.clear()
             pause = min(self._longest_pause, self._first_pause * 2**failures)
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - not a secret
+        self._end(Ended(self.closed_with or SESSION_REVOKED))
+
+    def _is_final(self, code: int | None) -> bool:
+        """A revoked session is; a refused token is where there is no other to be had."""
+        return code == SESSION_REVOKED or (code == UNAUTHENTICATED and isinstance(self._token, str))
+
+    def _end(self, ended: Ended) -> None:
+        """Nobody waits for ever: neither who sends nor who reads."""
+        for pending in self._unacknowledged.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(ended)
+        self._unacknowledged.clear()
+        self._shown.put_nowait(ended)
 
     def _place(self) -> str:
         """Where to connect to; several gateways are offered by a callable that chooses."""
         return self._url if isinstance(self._url, str) else self._url()
 
     async def _headers(self) -> dict[str, str]:
-        token = self._token if isinstance(self._token, str) else await self._token()
-        return {"Authorization": f"Bearer {token}"}
+        self._shown_token = self._token if isinstance(self._token, str) else await self._token()
+        return {"Authorization": f"Bearer {self._shown_token}"}
+
+    async def _show_fresh_token(self) -> None:
+        """A connection lives on with a new token, where there is a source of them."""
+        if isinstance(self._token, str):
+            return
+        token = await self._token()
+        if token != self._shown_token:
+            self._shown_token = token
+            await self._write({"type": "authenticate", "access_token": token})
 
     async def _serve(self, socket: ClientConnection, hello: dict[str, Any]) -> None:
         self._socket = socket
+        self.user_id = hello["user_id"]
         self.connections += 1
         routine = [
             asyncio.ensure_future(self._beat(socket, hello["heartbeat_interval"])),
@@ -165,6 +204,7 @@ class Client:
             await asyncio.sleep(interval)
             with contextlib.suppress(ConnectionClosed):
                 await socket.send('{"type":"heartbeat"}')
+                await self._show_fresh_token()
 
     async def _acknowledge_often(self) -> None:
         while True:
@@ -223,7 +263,8 @@ class Client:
         if not pending.answer.done():
             pending.answer.set_result(frame)
         own = {name: frame[name] for name in ("client_message_id", "chat_id", "message_id", "sequence", "created_at")}
-        await self._arrived(pending.chat_id, [{**own, "content": pending.content, "content_type": "text/plain"}])
+        said = {"sender_id": self.user_id, "content": pending.content, "content_type": "text/plain"}
+        await self._arrived(pending.chat_id, [{**own, **said}])
 
     async def _refused(self, frame: dict[str, Any]) -> None:
         self.errors.append(frame)

@@ -1,35 +1,85 @@
-"""Engines for the tests: real ones, started once per worker, with fresh tables for each test that asks."""
+"""Engines for the tests: real ones, started once per worker, with fresh tables for each test that asks.
+
+`--engines=real` runs the same files on Apache Kafka and DynamoDB Local instead of the embedded engines.
+"""
 
 import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
 
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.kafka import KafkaEngine
 from config.embedded.redis import RedisEngine
 from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.stores.kafka import EventProducer, KafkaOptions
 from config.stores.redis import RedisOptions, connect
 from config.wiring import TABLES
+from tests.engines import choice, java
 
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "embedded")
 os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "embedded")
 
+# What is about the embedded engines themselves, or about no engine at all, is not repeated on others.
+EMBEDDED_ONLY = (
+    "tests/e2e/test_embedded_engines.py",
+    "tests/e2e/test_dev_command.py",
+    "tests/e2e/browser",
+    "tests/unit",
+)
+REAL_ONLY = ("tests/real",)
+
 _prefixes = (f"t{number}_" for number in itertools.count())
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engines",
+        choices=[choice.EMBEDDED, choice.REAL],
+        default=choice.EMBEDDED,
+        help="embedded: dynoxide and librdkafka's cluster; real: DynamoDB Local and Apache Kafka, which need Java",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    choice.choose(config.getoption("engines"))
+    if choice.is_real() and not hasattr(config, "workerinput"):
+        java.forget_logs()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    elsewhere = EMBEDDED_ONLY if choice.is_real() else REAL_ONLY
+    return True if collection_path.relative_to(config.rootpath).as_posix() in elsewhere else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """moto stands beside the embedded engines; beside the real ones it would only be repeated."""
+    if not choice.is_real():
+        return
+    repeated = [item for item in items if isinstance(item, pytest.Function) and _is_on_moto(item)]
+    items[:] = [item for item in items if item not in repeated]
+    config.hook.pytest_deselected(items=repeated)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    if choice.is_real() and exitstatus != pytest.ExitCode.OK:
+        terminalreporter.write_line(f"The logs of the engines are in {java.LOGS}")
+
+
+def _is_on_moto(item: pytest.Function) -> bool:
+    return hasattr(item, "callspec") and "moto" in item.callspec.params.values()
 
 
 @pytest.fixture(scope="session")
 def dynamodb_url() -> Iterator[str]:
-    with DynamoDbEngine() as url:
+    with choice.make_dynamodb() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def kafka_servers() -> Iterator[str]:
-    with KafkaEngine() as servers:
+    with choice.make_kafka() as servers:
         yield servers
 
 
@@ -54,7 +104,7 @@ def database(dynamodb_options: DynamoDBOptions) -> Database:
 
 @pytest.fixture
 def kafka_options(kafka_servers: str) -> KafkaOptions:
-    return KafkaOptions(bootstrap_servers=kafka_servers, fetch_wait_ms=5)
+    return KafkaOptions(bootstrap_servers=kafka_servers, fetch_wait_ms=choice.fetch_wait_ms())
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Sessions: one per login of a device, kept alive by rotating refresh tokens, ended by being revoked.
 
 DynamoDB is the truth about a session. A notice to sockets and to other processes' memories follows a revocation and is
-never its condition: when it cannot be published, tokens are refused a few seconds later instead of at once.
+never its condition: when it is lost, REST refuses the tokens a few seconds later, and sockets are closed by the
+gateway's next look at DynamoDB, within half a minute.
 """
 
 import hmac

@@ -94,6 +94,13 @@ class TokenVerifier:
         standing = _standing(self._sessions.confirm(caller.session_id, now=now), now)
         return _admitted(caller, self._remembered.remember(caller.session_id, standing), now)
 
+    def ended_among(self, session_ids: Iterable[SessionId]) -> set[SessionId]:
+        """Those of these sessions that have ended, asked strongly: finds what a lost notice did not tell."""
+        asked = set(session_ids)
+        ended = asked - self._sessions.living_among(asked, now=self._clock.now()) if asked else set()
+        self.forget(ended)
+        return ended
+
     def forget(self, session_ids: Iterable[SessionId]) -> None:
         """These sessions have ended: refuse their tokens from now on."""
         ended = Standing(user_id=None, expires_at=None, checked_at=self._clock.now())

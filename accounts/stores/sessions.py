@@ -5,7 +5,7 @@ and confirms strongly before refusing, so that a login of a moment ago is not tu
 as absent: DynamoDB may take two days to delete them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from accounts.domain import Session
 from accounts.models import SessionModel
 from config.kernel.clock import from_iso, to_iso
 from config.kernel.ids import SessionId, UserId, is_session_id
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation
+from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation
 from config.stores.errors import ConditionFailed
 
 VALIDATE = AccessPattern("Validate session", SessionModel, Operation.GET, "session_id", Consistency.EVENTUAL)
@@ -53,6 +53,15 @@ class Rotation:
     expires_at: datetime
 
 
+CONFIRM_MANY = AccessPattern(
+    "Confirm sessions",
+    SessionModel,
+    Operation.BATCH_GET,
+    key="session_id",
+    consistency=Consistency.STRONG,
+)
+
+
 class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,6 +75,12 @@ class SessionStore:
         """The living session, or None as soon as it is revoked."""
         item = self._database.get(CONFIRM, session_id)
         return _living(item, now) if item is not None else None
+
+    def living_among(self, session_ids: Iterable[SessionId], *, now: datetime) -> set[SessionId]:
+        """Those of these sessions that have neither been revoked nor expired."""
+        keys: list[Key] = [(session_id,) for session_id in session_ids]
+        found = self._database.batch_get({CONFIRM_MANY: keys}).of(CONFIRM_MANY)
+        return {session.session_id for item in found.values() if (session := _living(item, now)) is not None}
 
     def list_of(
         self, user_id: UserId, *, now: datetime, limit: int, after: SessionId | None = None

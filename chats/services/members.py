@@ -1,8 +1,9 @@
 """Who is in a group, in which role, and how that changes.
 
-A change is decided on strongly consistent reads and written on condition that what was read still holds. When a rival
-change came first it is decided again, on fresh reads, under the rules of the contract. So a group has exactly one owner
-at every moment, and nobody is removed or demoted on the strength of a role that somebody no longer has.
+A change is decided on strongly consistent reads and written on condition that the membership it changes is still as
+it was read. When a rival change came first it is decided again, on fresh reads, under the rules of the contract. So a
+group has exactly one owner at every moment. The right of who asks is read in the same moment but is not part of the
+condition: who loses a role while a request is under way may still see that one request through.
 """
 
 from collections.abc import Callable

@@ -15,6 +15,7 @@ COLOURS = {
     "kafka": "\033[35m",
     "redis": "\033[31m",
     "tables": "\033[33m",
+    "topics": "\033[33m",
     "web": "\033[32m",
     "fanout": "\033[36m",
 }

@@ -11,7 +11,6 @@ from config.embedded.processes import ChildProcess, LineSink, ignore_line, stop_
 
 Pause: TypeAlias = Callable[[float], None]
 
-READY_WITHIN = 30.0
 PROBE_INTERVAL = 0.02
 STOP_GRACE = 5.0
 
@@ -24,6 +23,7 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
+    ready_within: ClassVar[float] = 30.0
 
     def __init__(self, *, log: LineSink = ignore_line, pause: Pause = time.sleep) -> None:
         self._log = log
@@ -63,11 +63,13 @@ class Engine(ABC):
 
     def wait_until_ready(self) -> str:
         """Return the endpoint once the engine answers. Raises `EngineFailed`."""
-        deadline = time.monotonic() + READY_WITHIN
+        deadline = time.monotonic() + self.ready_within
         while not self._answers():
             self._require_running()
             if time.monotonic() > deadline:
-                raise EngineFailed(f"{self.name} did not answer within {READY_WITHIN:.0f} s; its log may tell why.")
+                raise EngineFailed(
+                    f"{self.name} did not answer within {self.ready_within:.0f} s; its log may tell why."
+                )
             self._pause(PROBE_INTERVAL)
         return self.endpoint
 

@@ -23,6 +23,10 @@ class EngineMissing(CannotRun):
     """Raised when an engine's program is nowhere to be found."""
 
 
+class EngineUnnamed(CannotRun):
+    """Raised when a run on external engines is not told where one of them is."""
+
+
 class EngineFailed(CannotRun):
     """Raised when an engine ends, or stays silent, before it has answered once."""
 

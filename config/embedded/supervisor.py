@@ -1,12 +1,14 @@
-"""`manage.py dev`: the engines, the tables, `web` and `fanout` as one run that starts, stops and fails as a whole.
+"""`manage.py dev`: engines, tables, topics, `web` and `fanout` as one run that starts, stops and fails as a whole.
 
 Stop order is the reverse of dependence: our own processes first, so that they can finish their work, then the engines.
 """
 
+import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from config.embedded.data_directory import describe_engines, exclusive_directory
 from config.embedded.dynamodb import DynamoDbEngine
 from config.embedded.engine import STOP_GRACE, Engine
 from config.embedded.errors import ServiceFailed, describe_exit
+from config.embedded.external import describe_external
 from config.embedded.kafka import KafkaEngine
 from config.embedded.ports import LOOPBACK, ReservedPort
 from config.embedded.probe import get_status
@@ -30,6 +33,13 @@ SERVICE_GRACE = 15.0
 """`web` spreads its goodbyes over a few seconds."""
 
 
+class EngineSource(StrEnum):
+    EMBEDDED = "embedded"
+    """Started and stopped with the run."""
+    EXTERNAL = "external"
+    """Run by somebody else, and named by the environment."""
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """What a run is asked to be. Port 0 means any free one."""
@@ -37,6 +47,7 @@ class RunPlan:
     port: int
     data_dir: Path
     with_fanout: bool
+    engines: EngineSource = EngineSource.EMBEDDED
 
 
 class Supervisor:
@@ -67,8 +78,13 @@ class Supervisor:
 
     def _start(self, directory: Path, port: ReservedPort) -> None:
         environment = {"DJANGO_SETTINGS_MODULE": SETTINGS, "DATA_DIR": str(directory), "PYTHONUNBUFFERED": "1"}
-        environment |= self._start_engines(directory)
-        self._create_tables(environment)
+        if self._plan.engines is EngineSource.EMBEDDED:
+            environment |= self._start_engines(directory)
+        else:
+            self._name_external_engines()
+        self._prepare("tables", (*MANAGE, "create_tables"), environment)
+        if self._plan.engines is EngineSource.EXTERNAL:
+            self._prepare("topics", (*MANAGE, "create_topics", "--replication", "auto"), environment)
         port.hand_over()
         address = ("--host", LOOPBACK, "--port", str(port.number))
         self._start_service("web", (*MANAGE, "web", *address), environment)
@@ -96,15 +112,18 @@ class Supervisor:
         describe_engines(directory, self._engines)
         return environment
 
-    def _create_tables(self, environment: dict[str, str]) -> None:
-        tables = ChildProcess(
-            "tables", (*MANAGE, "create_tables"), environment=environment, log=self._console.sink("tables")
-        )
-        self._services.append(tables)
-        while tables.status is None:
+    def _name_external_engines(self) -> None:
+        for name, place in describe_external(os.environ).items():
+            self._log(f"{name} is external: {place}")
+
+    def _prepare(self, name: str, command: Sequence[str], environment: dict[str, str]) -> None:
+        """Run a command that ends by itself. Raises `ServiceFailed` when it fails."""
+        preparation = ChildProcess(name, command, environment=environment, log=self._console.sink(name))
+        self._services.append(preparation)
+        while preparation.status is None:
             self._watch.pause(POLL_INTERVAL)
-        if (status := tables.wait()) != 0:
-            raise ServiceFailed(f"`manage.py create_tables` {describe_exit(status)}; its lines above may tell why.")
+        if (status := preparation.wait()) != 0:
+            raise ServiceFailed(f"`manage.py {command[2]}` {describe_exit(status)}; its lines above may tell why.")
 
     def _start_service(self, name: str, command: Sequence[str], environment: dict[str, str]) -> None:
         service = ChildProcess(name, command, environment=environment, log=self._console.sink(name))

@@ -24,7 +24,7 @@ class ProblemSerializer(serializers.Serializer[object]):
     )
 
 
-class StrictBodies(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+class StrictBodies(OpenApiSerializerExtension):
     """Tells that a strict body takes no field it does not know."""
 
     target_class = "config.http.serializers.StrictSerializer"

@@ -20,7 +20,7 @@ _WITH_BODY = (errors.Malformed, errors.TooLarge, errors.UnsupportedBody, errors.
 _WITH_QUERY = (errors.Malformed, errors.Invalid)
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+class BearerScheme(OpenApiAuthenticationExtension):
     """Tells the document how callers show who they are."""
 
     target_class = "config.http.authentication.BearerAuthentication"
@@ -86,8 +86,8 @@ def _response(error: type[errors.ParleyError]) -> dict[str, Any]:
 @cache
 def document(urlconf: str) -> bytes:
     """The document of a process's paths: made once, because they do not change."""
-    generator = SchemaGenerator(urlconf=urlconf)  # type: ignore[no-untyped-call]
-    return orjson.dumps(generator.get_schema(public=True))  # type: ignore[no-untyped-call]
+    generator = SchemaGenerator(urlconf=urlconf)
+    return orjson.dumps(generator.get_schema(public=True))
 
 
 class SchemaView(View):

@@ -45,4 +45,4 @@ class PageQuery(StrictSerializer):
     """`?limit=&cursor=` of every list."""
 
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=DEFAULT_PAGE)
-    cursor = TextField(required=False, max_length=512)
+    cursor = TextField(required=False, allow_blank=True)

@@ -23,6 +23,9 @@ TOPIC_OF = {
 }
 TOPICS = tuple(TOPIC_OF.values())
 
+# Travels beside a message's event: the connection that sent it and needs no copy.
+ORIGIN_HEADER = "origin-connection-id"
+
 
 class MalformedEvent(Exception):
     """The bytes are not an event in the envelope; carries the reason, never the content."""

@@ -7,7 +7,8 @@ from django.core.exceptions import ImproperlyConfigured
 from config.settings import environment as env
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+IAM = "AWS_MSK_IAM"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", IAM)
 TLS = {
     "KAFKA_SSL_CA_LOCATION": "ssl.ca.location",
     "KAFKA_SSL_CERTIFICATE_LOCATION": "ssl.certificate.location",
@@ -30,9 +31,22 @@ def security() -> dict[str, Any]:
     if uses_tls:
         options |= {option: value for name, option in TLS.items() if (value := env.text(name))}
     if uses_sasl:
-        options["sasl.mechanism"] = _one_of("KAFKA_SASL_MECHANISM", MECHANISMS, "SCRAM-SHA-512")
-        options |= {option: env.required(name, f"{protocol} needs it") for name, option in CREDENTIALS.items()}
+        options |= _login(protocol)
     return options
+
+
+def uses_iam(options: dict[str, Any]) -> bool:
+    """Whether a token is to be signed for each connection, which the wiring adds."""
+    return options.get("sasl.mechanism") == "OAUTHBEARER"
+
+
+def _login(protocol: str) -> dict[str, Any]:
+    mechanism = _one_of("KAFKA_SASL_MECHANISM", MECHANISMS, "SCRAM-SHA-512")
+    if mechanism == IAM:
+        _refuse_unused(tuple(CREDENTIALS), f"{protocol} with {IAM}")
+        return {"sasl.mechanism": "OAUTHBEARER"}
+    credentials = {option: env.required(name, f"{protocol} needs it") for name, option in CREDENTIALS.items()}
+    return {"sasl.mechanism": mechanism, **credentials}
 
 
 def _one_of(name: str, allowed: tuple[str, ...], default: str) -> str:

@@ -14,6 +14,8 @@ JWT_KEYS = env.key_ring(env.required("JWT_KEYS", f"one `kid:secret` or several, 
 if SECRET_KEY in JWT_KEYS.values() or any(secret.startswith("test-only") for secret in JWT_KEYS.values()):
     raise ImproperlyConfigured(f"JWT_KEYS holds SECRET_KEY or a well-known secret: {_HINT}")
 SMS_BACKEND = env.text("SMS_BACKEND", "sns")
+if SMS_BACKEND == "file":
+    raise ImproperlyConfigured("SMS_BACKEND=file prints login codes: it is for a laptop; use sns")
 if not (ALLOWED_HOSTS := env.listed("ALLOWED_HOSTS")):
     raise ImproperlyConfigured("ALLOWED_HOSTS is not set: the host names that clients use, comma-separated")
 

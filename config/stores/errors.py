@@ -33,6 +33,10 @@ class TableMissing(StoreUnavailable):
     """A table is not there: the operator has not run `manage.py create_tables`."""
 
 
+class TableBusy(StoreUnavailable):
+    """DynamoDB is still creating the table, or changing it, and takes no other change meanwhile."""
+
+
 class ConditionFailed(Exception):
     """A conditional write found the item in another state; the caller knows what that means."""
 

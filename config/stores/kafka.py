@@ -24,6 +24,7 @@ from config.stores.metrics import KAFKA_EVENTS, KAFKA_SECONDS
 
 log = logging.getLogger(__name__)
 
+REPLICATION = 3
 SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000
 NEVER = 0
 MAX_QUEUED_EVENTS = 20_000
@@ -45,6 +46,8 @@ class KafkaOptions:
             "bootstrap.servers": self.bootstrap_servers,
             "socket.connection.setup.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 2000,
+            # A topic that a broker makes by itself would have its default of partitions and replicas, often one.
+            "allow.auto.create.topics": False,
             "logger": logging.getLogger("kafka"),
             **self.extra,
         }
@@ -116,8 +119,12 @@ class EventProducer:
             return reports.done
         with self._lock:
             self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
+        refused: set[str] = set()
         for outgoing in batch:
             event, report = outgoing.event, reports.reporter(outgoing, on_refused)
+            if event.partition_key in refused:
+                reports.refuse(outgoing, "behind a refused one", on_refused)
+                continue
             try:
                 self._producer.produce(
                     event.topic,
@@ -127,8 +134,10 @@ class EventProducer:
                     on_delivery=report,
                 )
             except BufferError:
+                refused.add(event.partition_key)
                 reports.refuse(outgoing, "the queue is full", on_refused)
             except KafkaException as error:
+                refused.add(event.partition_key)
                 reports.refuse(outgoing, error.args[0].name(), on_refused)
         return reports.done
 
@@ -254,7 +263,6 @@ class EventConsumer:
                 "session.timeout.ms": options.session_timeout_ms,
                 "fetch.wait.max.ms": options.fetch_wait_ms,
                 "topic.metadata.refresh.interval.ms": 10_000,
-                "allow.auto.create.topics": True,
             }
         )
         self._consumer.subscribe(list(topics), on_revoke=lambda _consumer, _partitions: on_revoke and on_revoke())
@@ -321,14 +329,23 @@ class EventLogAdmin:
         """Raises `EventLogUnavailable` when no broker answers in time."""
         self._metadata(timeout)
 
-    def missing_topics(self, timeout: float) -> list[str]:
-        return sorted(set(TOPICS) - self._metadata(timeout))
+    def require_topics(self, timeout: float) -> None:
+        """Raises `EventLogUnavailable` when no broker answers in time, or a topic is missing."""
+        if missing := self.missing_topics(timeout):
+            raise EventLogUnavailable(f"No topic {', '.join(missing)}: the operator runs `manage.py create_topics`")
 
-    def create_topics(self, *, partitions: int, replication: int, timeout: float = 15.0) -> list[str]:
-        """Create the topics that are missing, keeping events for seven days; return their names."""
+    def missing_topics(self, timeout: float) -> list[str]:
+        return sorted(set(TOPICS) - set(self._metadata(timeout).topics))
+
+    def create_topics(self, *, partitions: int, replication: int | None, timeout: float = 15.0) -> list[str]:
+        """Create the topics that are missing, keeping events for seven days; return their names.
+
+        Without a `replication` it is three, or as many as there are brokers: for a laptop, where one may be all.
+        """
         missing = self.missing_topics(timeout)
         if not missing:
             return []
+        replication = replication or min(REPLICATION, len(self._metadata(timeout).brokers))
         configuration = {"retention.ms": str(SEVEN_DAYS_MS), "cleanup.policy": "delete"}
         if replication > 1:
             configuration["min.insync.replicas"] = str(replication - 1)
@@ -340,8 +357,8 @@ class EventLogAdmin:
                 raise EventLogUnavailable(f"Kafka did not create {name}: {error}") from error
         return missing
 
-    def _metadata(self, timeout: float) -> set[str]:
+    def _metadata(self, timeout: float) -> Any:
         try:
-            return set(self._client.list_topics(timeout=timeout).topics)
+            return self._client.list_topics(timeout=timeout)
         except KafkaException as error:
             raise EventLogUnavailable("No Kafka broker answers") from error

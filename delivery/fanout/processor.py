@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client import Counter, Histogram
 
-from config.kernel.events import Event, MalformedEvent
+from config.kernel.events import ORIGIN_HEADER, Event, MalformedEvent
 from config.stores.kafka import Record
 from delivery.fanout.gaps import Gaps
 from delivery.fanout.members import MemberCache
@@ -28,19 +28,6 @@ LATENCY = Histogram(
     "parley_fanout_seconds",
     "Time from an event's birth to its being handed to the gateways.",
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60),
-)
-ORIGIN = "origin-connection-id"
-
-# What a client may rely on in a message frame; `client_message_id` is the sender's own affair but harmless to others.
-_FIELDS = (
-    "message_id",
-    "chat_id",
-    "sequence",
-    "sender_id",
-    "client_message_id",
-    "content",
-    "content_type",
-    "created_at",
 )
 
 
@@ -99,7 +86,7 @@ class Processor:
             if event.event_type == "MessagePersisted":
                 chat_id = str(event.payload["chat_id"])
                 by_chat[chat_id].append(event.payload)
-                if origin := record.headers.get(ORIGIN):
+                if origin := record.headers.get(ORIGIN_HEADER):
                     origins[chat_id, int(event.payload["sequence"])] = origin.decode("utf-8", "replace")
         complete = {chat_id: self._gaps.complete(chat_id, payloads) for chat_id, payloads in by_chat.items()}
         fresh = {chat_id: messages for chat_id, messages in complete.items() if messages}
@@ -122,7 +109,7 @@ class Processor:
 
 
 def _frame(message: Any) -> dict[str, Any]:
-    return {"type": "message", **{name: message[name] for name in _FIELDS if name in message}}
+    return {**message, "type": "message"}
 
 
 def _decoded(record: Record) -> Event | None:

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL = 30
 TOKEN_GRACE = 60.0
 MAX_UNDER_WAY = 1_000
+MAX_ACKED = 1_000
 FLOW = "parley.flow"
 
 
@@ -221,7 +222,14 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         except ParleyError as error:
             self._complain(error, chat_id=chat_id)
         else:
-            self._acked.add((user_id, chat_id))
+            self._note_acked((user_id, chat_id))
+
+    def _note_acked(self, pair: Pair) -> None:
+        """What to write at once when the connection ends; bounded, whatever a client acknowledges."""
+        if len(self._acked) >= MAX_ACKED:
+            self._parts.acks.hurry(self._acked)
+            self._acked.clear()
+        self._acked.add(pair)
 
     def _sync_chat(self, request: SyncRequest) -> None:
         chat_id = request.chat_id
@@ -263,11 +271,9 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         error = done.exception()
         if error is None:
             self._outbox.put(told(done.result()))
-        elif isinstance(error, ParleyError):
-            self._outbox.put(frames.failed(error, **about))
         else:
-            log.error("unforeseen failure of a request", exc_info=error)
-            self._outbox.put(frames.failed(ParleyError(), **about))
+            named = error if isinstance(error, ParleyError) else ParleyError(repr(error))
+            self._outbox.put(frames.failed(named, **about))
 
     def _complain(self, error: ParleyError, **about: str) -> None:
         """Tell the client what is wrong; one that goes on regardless is closed."""

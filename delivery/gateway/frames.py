@@ -1,5 +1,6 @@
 """The WebSocket's language: client frames read into requests, server frames written once for all who get them."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,8 @@ from config.kernel.errors import Malformed, ParleyError, RateLimited, Unavailabl
 from config.kernel.ids import ChatId
 from messaging.domain import MAX_PAGE, MAX_SEQUENCE, TEXT, Sent
 from messaging.services.history import Page
+
+log = logging.getLogger(__name__)
 
 
 class BadFrame(Malformed):
@@ -197,7 +200,13 @@ def sync_batch(chat_id: ChatId, page: Page) -> Plain:
 
 
 def failed(error: ParleyError, **about: str) -> Plain:
-    """An error that the client can act on. `about` names what it was: a client message id, a chat."""
+    """An error that the client can act on. `about` names what it was: a client message id, a chat.
+
+    What a failure of our own was about stays in the log.
+    """
+    if error.code == ParleyError.code:
+        log.error("a request failed: %s", error.detail, exc_info=error)
+        error = ParleyError()
     retryable = isinstance(error, (RateLimited, Unavailable))
     frame = {"type": "error", "code": error.code, "detail": error.detail, "retryable": retryable, **about}
     if error.retry_after is not None:

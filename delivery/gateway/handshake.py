@@ -23,9 +23,16 @@ class Handshake:
         """Browsers name their origin: it must be this host or an allowed one. Other clients name none."""
         if self.origin is None:
             return True
-        if urlsplit(self.origin).netloc == self.host and self.host:
+        if self.host and _place_of(self.origin) == self.host:
             return True
         return any(fnmatchcase(self.origin, pattern) for pattern in allowed)
+
+
+def _place_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def read(scope: Mapping[str, Any]) -> Handshake:

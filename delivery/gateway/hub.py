@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, Protocol
 
 import orjson
@@ -32,6 +32,7 @@ REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no lo
 NEVER = float("-inf")
 TICK = 1.0
 REFRESH_AFTER = 20.0
+RECHECK_AFTER = 30.0
 RESYNC_SPREAD = 1.0
 DRAIN_SPREAD = 3.0
 ENDED_LATELY = 1_000
@@ -61,6 +62,7 @@ class Hub:
         client: "redis.asyncio.Redis",
         sessions_ended: Callable[[Iterable[SessionId]], None],
         control: Callable[[], Awaitable[Iterable[SessionId]]],
+        ended_among: Callable[[Iterable[SessionId]], Awaitable[Iterable[SessionId]]],
     ) -> None:
         self.gateway_id = gateway_id
         self.draining = False
@@ -68,6 +70,7 @@ class Hub:
         self._registry = ConnectionRegistry(client, gateway_id=gateway_id)
         self._sessions_ended = sessions_ended
         self._control = control
+        self._ended_among = ended_among
         self._sockets: dict[str, Socket] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribed = asyncio.Event()
@@ -82,6 +85,7 @@ class Hub:
                 asyncio.ensure_future(self._forever(self._receive, "deliveries")),
                 asyncio.ensure_future(self._forever(self._listen, "control")),
                 asyncio.ensure_future(self._forever(self._tend, "registry")),
+                asyncio.ensure_future(self._forever(self._recheck, "sessions")),
             ]
         try:
             async with asyncio.timeout(1.0):
@@ -114,10 +118,9 @@ class Hub:
         self.draining = True
         sockets = list(self._sockets.values())
         random.shuffle(sockets)
-        for number, socket in enumerate(sockets, start=1):
+        for socket in sockets:
             socket.end(Close.RESTART)
-            if number % 50 == 0:
-                await asyncio.sleep(spread * 50 / len(sockets))
+            await asyncio.sleep(spread / len(sockets))
         try:
             await self._registry.unregister([socket.registration for socket in sockets])
         except Unavailable as error:
@@ -126,13 +129,15 @@ class Hub:
             task.cancel()
 
     async def _forever(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Run a task again, after a jittered pause, whenever Redis breaks it off."""
+        """Run a task again, after a jittered pause, whenever Redis, or a bug, breaks it off."""
         while True:
             try:
                 await work()
             except (RedisError, Unavailable, OSError) as error:
-                log.warning("%s: Redis is away (%s)", name, type(error).__name__)
-                await asyncio.sleep(random.uniform(0.3, 1.0))  # noqa: S311 - not a secret
+                log.warning("%s: an engine is away (%s)", name, type(error).__name__)
+            except Exception:
+                log.exception("%s broke off", name)
+            await asyncio.sleep(random.uniform(0.3, 1.0))  # noqa: S311 - not a secret
 
     async def _receive(self) -> None:
         """Hand over what the fanout publishes to this gateway.
@@ -160,7 +165,7 @@ class Hub:
             ready = [
                 (delivery["connection_ids"], list(frames.delivered(delivery["messages"]))) for delivery in deliveries
             ]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             log.exception("a delivery cannot be read")
             return
         for connection_ids, batch in ready:
@@ -178,9 +183,19 @@ class Hub:
             self._sessions_ended(ended)
             # Those of them that are about to enter were let in before this was known.
             self._ended_lately.extend(ended)
-            for socket in list(self._sockets.values()):
-                if socket.registration.session_id in ended:
-                    socket.end(Close.SESSION_REVOKED)
+            self._end_sessions(ended)
+
+    def _end_sessions(self, ended: Collection[SessionId]) -> None:
+        for socket in list(self._sockets.values()):
+            if socket.registration.session_id in ended:
+                socket.end(Close.SESSION_REVOKED)
+
+    async def _recheck(self) -> None:
+        """Every half minute, ask the truth: a notice may have been lost while Redis was away."""
+        while True:
+            await asyncio.sleep(RECHECK_AFTER)
+            open_sessions = {socket.registration.session_id for socket in self._sockets.values()}
+            self._end_sessions(set(await self._ended_among(open_sessions)))
 
     async def _tend(self) -> None:
         """Every second: close what is overdue, refresh what is due, and notice when Redis has forgotten us."""

@@ -54,6 +54,8 @@ class Outbox:
 
     def open_with(self, frame: Frame) -> None:
         """Begin to write, this frame before whatever has come in meanwhile."""
+        if self._closed:
+            return
         self._waiting.appendleft(frame)
         self._bytes += frame.size
         self._held = False

@@ -1,4 +1,4 @@
-"""Acknowledgements gather here: the highest of each user and chat, written about once a second, many at a time.
+"""Acknowledgements gather here: the highest true one of each user and chat, written about once a second, many at once.
 
 The first acknowledgement after a pause is written at once. One thread per process does the writing; losing what it
 holds costs nothing but a repeated acknowledgement.
@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import Counter, Gauge
 
@@ -16,7 +16,7 @@ from chats.errors import ChatNotFound
 from config.kernel.errors import ParleyError, Unavailable
 from config.kernel.ids import ChatId, UserId, is_chat_id
 from config.stores.dynamodb.database import TRANSACTION_ITEMS
-from delivery.services.watermarks import Pair, Watermarks
+from delivery.services.watermarks import Claim, Pair, Watermarks
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,11 @@ BATCH = TRANSACTION_ITEMS // 2
 MAX_WAITING = 50_000
 RECENT = 50_000
 
+# A user's devices may claim different things of one chat; what one of them makes up must not drown the others.
+MAX_CLAIMS = 8
+
 Refused = Callable[[ParleyError], None]
+Claims = dict[int, Refused]
 
 
 class AckBuffer:
@@ -37,7 +41,7 @@ class AckBuffer:
     def __init__(self, watermarks: Watermarks, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._watermarks = watermarks
         self._monotonic = monotonic
-        self._waiting: OrderedDict[Pair, tuple[int, Refused]] = OrderedDict()
+        self._waiting: OrderedDict[Pair, Claims] = OrderedDict()
         self._written: OrderedDict[Pair, float] = OrderedDict()
         self._hurried: set[Pair] = set()
         self._closing = False
@@ -54,11 +58,14 @@ class AckBuffer:
             raise ChatNotFound
         pair = (user_id, chat_id)
         with self._changed:
-            known = self._waiting.get(pair)
-            if known is None and len(self._waiting) >= MAX_WAITING:
-                raise Unavailable("Too many acknowledgements are waiting; acknowledge again later", retry_after=1.0)
-            if known is None or known[0] < sequence:
-                self._waiting[pair] = (sequence, refused)
+            claims = self._waiting.get(pair)
+            if claims is None:
+                if len(self._waiting) >= MAX_WAITING:
+                    raise Unavailable("Too many acknowledgements wait; acknowledge again later", retry_after=1.0)
+                claims = self._waiting[pair] = {}
+            claims[sequence] = refused
+            while len(claims) > MAX_CLAIMS:
+                del claims[min(claims)]
             WAITING.set(len(self._waiting))
             self._changed.notify()
 
@@ -84,9 +91,9 @@ class AckBuffer:
                     return
             self._write(due)
 
-    def _take_due(self) -> dict[Pair, tuple[int, Refused]]:
+    def _take_due(self) -> dict[Pair, Claims]:
         now = self._monotonic()
-        due: dict[Pair, tuple[int, Refused]] = {}
+        due: dict[Pair, Claims] = {}
         for pair in self._waiting:
             rested = now - self._written.get(pair, -INTERVAL) >= INTERVAL
             if rested or self._closing or pair in self._hurried:
@@ -103,15 +110,17 @@ class AckBuffer:
         WAITING.set(len(self._waiting))
         return due
 
-    def _write(self, due: dict[Pair, tuple[int, Refused]]) -> None:
+    def _write(self, due: dict[Pair, Claims]) -> None:
+        claimed = {(pair, sequence): refused for pair, claims in due.items() for sequence, refused in claims.items()}
+        refusals: Mapping[Claim, ParleyError]
         try:
-            refusals = self._watermarks.acknowledge_many({pair: sequence for pair, (sequence, _) in due.items()})
+            refusals = self._watermarks.acknowledge_many({pair: list(claims) for pair, claims in due.items()})
         except ParleyError as error:
             log.warning("%d acknowledgements were not written: %s", len(due), error.detail)
-            refusals = dict.fromkeys(due, error)
+            refusals = dict.fromkeys(claimed, error)
         except Exception:
             log.exception("%d acknowledgements were not written", len(due))
-            refusals = dict.fromkeys(due, ParleyError())
-        WRITTEN.inc(len(due) - len(refusals))
-        for pair, reason in refusals.items():
-            due[pair][1](reason)
+            refusals = dict.fromkeys(claimed, ParleyError())
+        WRITTEN.inc(len(due) - len({pair for pair, _ in refusals}))
+        for claim, reason in refusals.items():
+            claimed[claim](reason)

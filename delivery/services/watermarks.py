@@ -4,7 +4,7 @@ An acknowledgement is believed only up to the chat's latest message and only fro
 messages from itself. Watermarks never move back, whatever order acknowledgements arrive in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from chats.errors import ChatNotFound
@@ -21,6 +21,7 @@ from delivery.stores.watermarks import WatermarkStore
 SCOPE = "delivery"
 
 Pair = tuple[UserId, ChatId]
+Claim = tuple[Pair, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,18 @@ class Watermarks:
 
         Raises `ChatNotFound` and `SequenceOutOfRange`.
         """
-        _require_in_range(sequence, latest=self._posting.require_reader(chat_id, user_id))
+        latest = self._posting.require_reader(chat_id, user_id)
+        if sequence > latest:
+            raise _out_of_range(sequence, latest)
         if self._store.advance(user_id, chat_id, sequence, now=self._clock.now()):
             return sequence
         return max(sequence, self._store.get(user_id, chat_id))
 
-    def acknowledge_many(self, acks: Mapping[Pair, int]) -> dict[Pair, ParleyError]:
-        """The same for many at once, in one read and one transaction; returns those that were refused, and why."""
+    def acknowledge_many(self, acks: Mapping[Pair, Collection[int]]) -> dict[Claim, ParleyError]:
+        """The same for many at once, in one read and one transaction; returns what was refused, and why.
+
+        Of several sequences for one chat the highest that exists counts, whatever else was claimed.
+        """
         pairs = [(chat_id, user_id) for user_id, chat_id in acks if is_chat_id(chat_id)]
         found = self._database.batch_get(
             {
@@ -68,17 +74,19 @@ class Watermarks:
         )
         members = self._posting.members_among(found, pairs)
         counters = self._posting.counters_among(found)
-        refused: dict[Pair, ParleyError] = {}
-        for (user_id, chat_id), sequence in acks.items():
-            try:
-                if (chat_id, user_id) not in members or chat_id not in counters:
-                    raise ChatNotFound
-                _require_in_range(sequence, latest=counters[chat_id])
-            except ParleyError as error:
-                refused[user_id, chat_id] = error
-        self._store.advance_many(
-            {pair: sequence for pair, sequence in acks.items() if pair not in refused}, now=self._clock.now()
-        )
+        accepted: dict[Pair, int] = {}
+        refused: dict[Claim, ParleyError] = {}
+        for pair, sequences in acks.items():
+            user_id, chat_id = pair
+            latest = counters.get(chat_id) if (chat_id, user_id) in members else None
+            for sequence in sequences:
+                if latest is None:
+                    refused[pair, sequence] = ChatNotFound()
+                elif sequence > latest:
+                    refused[pair, sequence] = _out_of_range(sequence, latest)
+                else:
+                    accepted[pair] = max(sequence, accepted.get(pair, 0))
+        self._store.advance_many(accepted, now=self._clock.now())
         return refused
 
     def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:
@@ -93,7 +101,6 @@ class Watermarks:
         return self._cursors.encode({"after": watermarks[-1].chat_id}, scope=SCOPE, owner=user_id)
 
 
-def _require_in_range(sequence: int, *, latest: int) -> None:
-    if sequence > latest:
-        text = f"The chat's latest sequence is {latest}."
-        raise SequenceOutOfRange(f"Cannot acknowledge {sequence}: {text}", fields={"sequence": [text]})
+def _out_of_range(sequence: int, latest: int) -> SequenceOutOfRange:
+    text = f"The chat's latest sequence is {latest}."
+    return SequenceOutOfRange(f"Cannot acknowledge {sequence}: {text}", fields={"sequence": [text]})

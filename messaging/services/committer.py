@@ -8,9 +8,10 @@ Kafka's answers come back on their own. Stored before announced, announced befor
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from copy import copy
 
 from chats.errors import ChatNotFound
@@ -140,7 +141,8 @@ class Committer:
                 log.exception("reading a batch failed")
                 self._give_up_reading(parts, ParleyError())
             else:
-                self._apply(parts, verdicts)
+                with _surviving("applying what was read"):
+                    self._apply(parts, verdicts)
 
     def _next_to_read(self) -> list[Part] | None:
         with self._lock:
@@ -182,8 +184,9 @@ class Committer:
 
     def _write_loop(self) -> None:
         while (parts := self._next_to_commit()) is not None:
-            while parts:
-                parts = self._commit(parts)
+            with _surviving("committing a batch"):
+                while parts:
+                    parts = self._commit(parts)
 
     def _next_to_commit(self) -> list[Part] | None:
         with self._lock:
@@ -310,3 +313,12 @@ class Committer:
             metrics.WAITING.set(self._waiting)
             if self._waiting == 0:
                 self._answered.notify_all()
+
+
+@contextmanager
+def _surviving(work: str) -> Iterator[None]:
+    """A bug in one batch must not take the thread that serves all the others."""
+    try:
+        yield
+    except Exception:
+        log.exception("%s failed", work)

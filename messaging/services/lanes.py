@@ -134,7 +134,8 @@ class Lanes:
             if first is entry:
                 moved.append(entry)
             elif first.draft.sender_id == entry.draft.sender_id:
-                first.repeats.append(entry)
+                first.repeats += (entry, *entry.repeats)
+                entry.repeats = []
             else:
                 clashing.append(entry)
         lane.verified.extend(moved)

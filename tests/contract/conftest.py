@@ -1,4 +1,4 @@
-"""The stores under contract: the same assertions on the fake that runs in-process and on the engine of the laptop."""
+"""The stores under contract: the same assertions on the fake that runs in-process and on the engine of this run."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
 
 
-@pytest.fixture(params=["moto", "dynoxide"])
+@pytest.fixture(params=["moto", "engine"])
 def options(request: pytest.FixtureRequest) -> Iterator[DynamoDBOptions]:
-    if request.param == "dynoxide":
+    if request.param == "engine":
         yield request.getfixturevalue("dynamodb_options")
         return
     with mock_aws():

@@ -1,4 +1,4 @@
-"""Kafka's protocol, on the cluster of the laptop: order per key, manual progress, and a broker that is gone."""
+"""Kafka's protocol: order per key, manual progress, and a broker that is gone."""
 
 import uuid
 from collections import defaultdict
@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.embedded.kafka import KafkaEngine
 from config.kernel.events import MESSAGES_PERSISTED, TOPICS, Event
 from config.stores.errors import EventLogUnavailable
 from config.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing, Record
 from tests.doubles import eventually
+from tests.engines import choice
 
 
 def outgoing(chat: str, sequence: int, **headers: bytes) -> Outgoing:
@@ -108,7 +108,7 @@ class TestAdministration:
 
 class TestOutage:
     def test_a_broker_that_is_gone_is_an_error_before_the_deadline_and_not_a_hang(self) -> None:
-        engine = KafkaEngine()
+        engine = choice.make_kafka()
         with engine as servers:
             options = KafkaOptions(bootstrap_servers=servers, publish_timeout=3.0)
             producer = EventProducer(options)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ MARK = "PARLEY_TEST_RUN"
 START_WITHIN = 60.0
 STOP_WITHIN = 30.0
 # What pytest or a developer's shell may have set, and a user's fresh terminal has not.
-FOREIGN = ("DJANGO_SETTINGS_MODULE", "PORT", "DATA_DIR", "SECRET_KEY", "DATABASE_URL")
+FOREIGN = ("DJANGO_SETTINGS_MODULE", "PORT", "DATA_DIR", "SECRET_KEY", "DATABASE_URL", "ENGINES")
 
 Found = TypeVar("Found")
 
@@ -42,7 +42,8 @@ class DevRun:
     A Redis server overwrites its environment with its title, so children are remembered as well when they are seen.
     """
 
-    def __init__(self, data_dir: Path, *, port: int = 0) -> None:
+    def __init__(self, data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None) -> None:
+        """`variables` are set in the environment besides what a fresh terminal has."""
         self.data_dir = data_dir
         self.lines: list[str] = []
         self.errors: list[str] = []
@@ -52,7 +53,7 @@ class DevRun:
         self._process = subprocess.Popen(
             [sys.executable, "manage.py", "dev", "--port", str(port), "--data-dir", str(data_dir)],
             cwd=PROJECT_ROOT,
-            env={**environment, MARK: self._mark},
+            env={**environment, **(variables or {}), MARK: self._mark},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

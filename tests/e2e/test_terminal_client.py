@@ -46,7 +46,7 @@ class TestTwoTerminals:
         chat_id = system.direct_chat(ada, bob)
         system.rest(ada, "POST", f"/api/chats/{chat_id}/messages", client_message_id="1", content="Hello, Bob")
         with closing(Terminal(system, ada, chat_id)) as one, closing(Terminal(system, bob, chat_id)) as other:
-            assert one.read() == other.read() == f"1  {ada.user_id}: Hello, Bob"
+            assert (one.read(), other.read()) == ("1  you: Hello, Bob", f"1  {ada.user_id}: Hello, Bob")
             other.type("Hi Ada")
             assert other.read() == "2  you: Hi Ada"
             assert one.read() == f"2  {bob.user_id}: Hi Ada"

@@ -44,6 +44,7 @@ class TestProduction:
             ("JWT_KEYS", "k1:short"),
             ("JWT_KEYS", f"k1:{SECRET}"),
             ("ALLOWED_HOSTS", ""),
+            ("SMS_BACKEND", "file"),
         ],
     )
     def test_a_missing_or_weak_setting_is_named(self, name: str, value: str) -> None:

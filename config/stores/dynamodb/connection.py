@@ -19,6 +19,7 @@ from config.stores.errors import (
     OperationUnknown,
     StoreRefused,
     StoreUnavailable,
+    TableBusy,
     TableMissing,
     Throttled,
     TransactionCancelled,
@@ -41,6 +42,7 @@ READ_OPERATIONS = frozenset(
 )
 _THROTTLES = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
 _CONFLICTS = {"TransactionConflictException", "TransactionInProgressException"}
+_BUSY = {"ResourceInUseException", "ContinuousBackupsUnavailableException"}
 _TRANSIENT = {"InternalServerError", "InternalFailure", "ServiceUnavailable", "LimitExceededException"}
 
 
@@ -119,6 +121,8 @@ def _named(error: ClientError, operation: str) -> Exception:
         return TransactionConflict("Another write is in progress")
     if code == "ResourceNotFoundException":
         return TableMissing("A table is missing: the operator runs `manage.py create_tables`")
+    if code in _BUSY:
+        return TableBusy(f"DynamoDB is still at work on a table ({code})")
     if code in _TRANSIENT or status >= 500:
         return StoreUnavailable(f"DynamoDB cannot serve now ({code})")
     if code == "UnknownOperationException":

@@ -206,7 +206,7 @@ class Database:
     def put(self, pattern: AccessPattern[M], item: M, condition: Condition | None = None) -> None:
         """Raises `ConditionFailed`."""
         _require(pattern, Operation.PUT)
-        self.connection.dispatch("PutItem", self._put_request(pattern, item, condition))
+        self._write("PutItem", self._put_request(pattern, item, condition))
         _count(pattern, 1)
 
     def update(
@@ -215,15 +215,25 @@ class Database:
         """Return the item as it now is. Raises `ConditionFailed`."""
         _require(pattern, Operation.UPDATE)
         request = self._keyed_request(pattern, key, actions=actions, condition=condition)
-        data = self.connection.dispatch("UpdateItem", {**request, "ReturnValues": "ALL_NEW"})
+        data = self._write("UpdateItem", {**request, "ReturnValues": "ALL_NEW"})
         _count(pattern, 1)
         return pattern.model.from_raw_data(data["Attributes"])
 
     def delete(self, pattern: AccessPattern[M], key: Key, condition: Condition | None = None) -> None:
         """Raises `ConditionFailed`; without a condition, deleting what is not there succeeds."""
         _require(pattern, Operation.DELETE)
-        self.connection.dispatch("DeleteItem", self._keyed_request(pattern, key, condition=condition))
+        self._write("DeleteItem", self._keyed_request(pattern, key, condition=condition))
         _count(pattern, 1)
+
+    def _write(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        """One item's write, tried again when a transaction holds the item. Raises `TransactionConflict`."""
+        for attempt in self._retry.tries(self._sleep):
+            try:
+                return self.connection.dispatch(operation, request)
+            except TransactionConflict:
+                if attempt == self._retry.attempts - 1:
+                    raise
+        raise AssertionError("a policy has one attempt at least")
 
     def batch_put(self, pattern: AccessPattern[M], items: Sequence[M]) -> None:
         """Write many items, 25 a request, not atomically. Raises `Throttled` when some could not be written."""

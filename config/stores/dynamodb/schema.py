@@ -10,10 +10,11 @@ from typing import Any
 
 from config.stores.dynamodb.database import Database, table_description
 from config.stores.dynamodb.table import PROVISIONED, Table
-from config.stores.errors import OperationUnknown, StoreUnavailable, TableMissing
+from config.stores.errors import OperationUnknown, StoreUnavailable, TableBusy, TableMissing
 
 TTL_ATTRIBUTE = "ttl"
 ACTIVE_WITHIN = 120.0
+POLL_INTERVAL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +104,33 @@ def create_missing(
 ) -> None:
     """Create the tables that are not there, wait until they are active, then turn on expiry and recovery.
 
-    Safe to repeat. An existing table's keys are never changed: `check_schema` reports those.
+    Safe to repeat, also while another run is at it. An existing table's keys are never changed: `check_schema`
+    reports those.
     """
-    created = [table for table in tables if _create(database, table, report)]
-    for table in created:
+    for table in tables:
+        _create(database, table, report)
+    for table in tables:
         _wait_until_active(database, database.table_name(table), sleep)
     for table in tables:
         found = live(database, table)
         if found is not None:
-            _turn_on_features(database, table, found, report)
+            _turn_on_features(database, table, found, report, sleep)
 
 
-def _create(database: Database, table: type[Table], report: Callable[[str], None]) -> bool:
+def _create(database: Database, table: type[Table], report: Callable[[str], None]) -> None:
     name = database.table_name(table)
     try:
         database.connection.dispatch("DescribeTable", {"TableName": name})
     except TableMissing:
-        database.connection.dispatch("CreateTable", _create_request(table, name))
-        report(f"{name}: created")
-        return True
-    report(f"{name}: exists")
-    return False
+        try:
+            database.connection.dispatch("CreateTable", _create_request(table, name))
+        except TableBusy:
+            # Another run was quicker.
+            report(f"{name}: exists")
+        else:
+            report(f"{name}: created")
+    else:
+        report(f"{name}: exists")
 
 
 def _create_request(table: type[Table], name: str) -> dict[str, Any]:
@@ -145,27 +152,52 @@ def _throughput(meta: Any) -> dict[str, int]:
 def _wait_until_active(database: Database, name: str, sleep: Callable[[float], None]) -> None:
     deadline = time.monotonic() + ACTIVE_WITHIN
     while time.monotonic() < deadline:
-        description = database.connection.dispatch("DescribeTable", {"TableName": name})["Table"]
-        indexes = description.get("GlobalSecondaryIndexes", [])
-        if all(state == "ACTIVE" for state in [description["TableStatus"], *(i["IndexStatus"] for i in indexes)]):
+        if _is_active(database, name):
             return
-        sleep(0.2)
+        sleep(POLL_INTERVAL)
     raise StoreUnavailable(f"table {name} did not become active within {ACTIVE_WITHIN:.0f} s")
 
 
+def _is_active(database: Database, name: str) -> bool:
+    try:
+        description = database.connection.dispatch("DescribeTable", {"TableName": name})["Table"]
+    except TableMissing:
+        # The description of a table may follow its creation by some seconds.
+        return False
+    indexes = description.get("GlobalSecondaryIndexes", [])
+    return all(state == "ACTIVE" for state in [description["TableStatus"], *(i["IndexStatus"] for i in indexes)])
+
+
+def _change(database: Database, operation: str, request: dict[str, Any], sleep: Callable[[float], None]) -> None:
+    """Change a table as soon as it lets itself be changed: a new one is active before its backups are."""
+    deadline = time.monotonic() + ACTIVE_WITHIN
+    while True:
+        try:
+            database.connection.dispatch(operation, request)
+        except TableBusy:
+            if time.monotonic() > deadline:
+                raise
+            sleep(POLL_INTERVAL)
+        else:
+            return
+
+
 def _turn_on_features(
-    database: Database, table: type[Table], found: TableSchema, report: Callable[[str], None]
+    database: Database,
+    table: type[Table],
+    found: TableSchema,
+    report: Callable[[str], None],
+    sleep: Callable[[float], None],
 ) -> None:
     name, wanted = database.table_name(table), expected(table)
     if wanted.ttl_attribute and found.ttl_attribute != wanted.ttl_attribute:
         specification = {"AttributeName": wanted.ttl_attribute, "Enabled": True}
-        database.connection.dispatch("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+        _change(database, "UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification}, sleep)
         report(f"{name}: expiry turned on")
     if wanted.point_in_time_recovery and found.point_in_time_recovery is False:
         recovery = {"PointInTimeRecoveryEnabled": True}
-        database.connection.dispatch(
-            "UpdateContinuousBackups", {"TableName": name, "PointInTimeRecoverySpecification": recovery}
-        )
+        request = {"TableName": name, "PointInTimeRecoverySpecification": recovery}
+        _change(database, "UpdateContinuousBackups", request, sleep)
         report(f"{name}: point-in-time recovery turned on")
 
 

@@ -24,8 +24,8 @@ DOCUMENTED = {
 
 @pytest.fixture
 def document(stage: Stage) -> dict[str, Any]:
-    generator = SchemaGenerator(patterns=stage.urlconf().urlpatterns)  # type: ignore[no-untyped-call]
-    document: dict[str, Any] = generator.get_schema(public=True)  # type: ignore[no-untyped-call]
+    generator = SchemaGenerator(patterns=stage.urlconf().urlpatterns)
+    document: dict[str, Any] = generator.get_schema(public=True)
     return document
 
 

@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Consumer
 from django.test import override_settings
 
-from config.embedded.kafka import KafkaEngine
 from config.kernel.clock import SystemClock, from_iso
 from config.kernel.ids import ChatId
 from config.kernel.retry import RetryPolicy
@@ -17,6 +16,8 @@ from config.stores.announcer import Announcer
 from config.stores.dynamodb import Database
 from config.stores.kafka import EventProducer, KafkaOptions
 from tests.doubles import halted
+from tests.engines import choice
+from tests.engines.choice import AnyKafka
 from tests.integration.chats.stage import Stage
 
 CHATS, MEMBERSHIPS = "chats.created", "memberships.changed"
@@ -108,7 +109,7 @@ class TestInTheLog:
 class Outage:
     """A stage whose Kafka can be taken away."""
 
-    def __init__(self, database: Database, engine: KafkaEngine) -> None:
+    def __init__(self, database: Database, engine: AnyKafka) -> None:
         self.engine = engine
         options = KafkaOptions(bootstrap_servers=engine.endpoint, publish_timeout=0.5, fetch_wait_ms=5)
         self.producer = EventProducer(options)
@@ -123,7 +124,7 @@ class Outage:
 
 @pytest.fixture
 def outage(database: Database) -> Iterator[Outage]:
-    engine = KafkaEngine()
+    engine = choice.make_kafka()
     with engine:
         outage = Outage(database, engine)
         with override_settings(ROOT_URLCONF=outage.stage.urlconf()):

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from config.embedded.kafka import KafkaEngine
 from config.kernel.events import Event
 from config.kernel.ids import ChatId, UserId
 from config.stores.announcer import Announcer
@@ -12,19 +11,21 @@ from config.stores.dynamodb import Database
 from config.stores.errors import EventLogUnavailable
 from config.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
 from tests.doubles import SettableClock, eventually, halted
+from tests.engines import choice
+from tests.engines.choice import AnyKafka
 from tests.integration.messaging.stage import Stage
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[KafkaEngine]:
+def engine() -> Iterator[AnyKafka]:
     """An engine of this module's own: nobody else notices when it stops."""
-    engine = KafkaEngine()
+    engine = choice.make_kafka()
     with engine:
         yield engine
 
 
 @pytest.fixture
-def options(engine: KafkaEngine) -> KafkaOptions:
+def options(engine: AnyKafka) -> KafkaOptions:
     return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=1.0)
 
 
@@ -78,7 +79,7 @@ class TestPublishing:
         assert log.sequences == list(range(1, 301))
 
     def test_an_outage_is_told_and_the_messages_are_published_in_order_without_a_retry(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: KafkaEngine
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka
     ) -> None:
         stage.committer.send(stage.draft(chat, ann, "before"))
         with halted(engine.process.pid):
@@ -90,7 +91,7 @@ class TestPublishing:
         assert log.sequences == list(range(1, 63))
 
     def test_a_retry_after_an_outage_gets_the_first_sequence_and_publishes_it(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: KafkaEngine
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka
     ) -> None:
         with halted(engine.process.pid), pytest.raises(EventLogUnavailable):
             stage.committer.send(stage.draft(chat, ann))

@@ -6,27 +6,28 @@ from time import monotonic
 
 import pytest
 
-from config.embedded.kafka import KafkaEngine
 from config.kernel.events import Event
 from config.kernel.retry import RetryPolicy
 from config.stores.announcer import Announcer
 from config.stores.errors import EventLogUnavailable
 from config.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
 from tests.doubles import halted
+from tests.engines import choice
+from tests.engines.choice import AnyKafka
 
 TOPIC = "messages.persisted"
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[KafkaEngine]:
+def engine() -> Iterator[AnyKafka]:
     """An engine of this module's own: nobody else notices when it stops."""
-    engine = KafkaEngine()
+    engine = choice.make_kafka()
     with engine:
         yield engine
 
 
 @pytest.fixture
-def options(engine: KafkaEngine) -> KafkaOptions:
+def options(engine: AnyKafka) -> KafkaOptions:
     return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=0.5)
 
 
@@ -66,7 +67,7 @@ class TestKafkaAway:
         assert read(options, "calm", 50) == list(range(50))
 
     def test_an_outage_is_told_within_the_deadline_and_nothing_is_lost_doubled_or_out_of_order(
-        self, announcer: Announcer, engine: KafkaEngine, options: KafkaOptions
+        self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         announcer.announce([outgoing("storm", 0)])
         with halted(engine.process.pid):
@@ -80,14 +81,14 @@ class TestKafkaAway:
         assert read(options, "storm", 30) == list(range(30))
 
     def test_what_waited_through_an_outage_is_published_without_another_call(
-        self, announcer: Announcer, engine: KafkaEngine, options: KafkaOptions
+        self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         with halted(engine.process.pid), pytest.raises(EventLogUnavailable):
             announcer.announce([outgoing("forgotten", 1)])
         assert read(options, "forgotten", 1) == [1]
 
     def test_the_deadline_may_be_set_for_each_call(
-        self, announcer: Announcer, engine: KafkaEngine, options: KafkaOptions
+        self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         with halted(engine.process.pid):
             patient = announcer.announcing([outgoing("patience", 1)], timeout=30)
@@ -100,7 +101,7 @@ class TestKafkaAway:
 
 class TestClosing:
     def test_a_producer_that_closes_during_an_outage_ends_every_wait(
-        self, engine: KafkaEngine, options: KafkaOptions
+        self, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         producer = EventProducer(options)
         producer.publish([outgoing("closing", 0)], timeout=30)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.kernel.errors import Forbidden, RateLimited
-from config.stores.errors import StoreUnavailable
+from config.stores.errors import StoreRefused, StoreUnavailable
 from delivery.gateway import frames
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Messages, SendMessage, SyncRequest
 
@@ -100,6 +100,12 @@ class TestDeliveries:
 
 
 class TestErrors:
+    def test_what_a_failure_of_our_own_was_about_stays_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        told = frames.failed(StoreRefused("DynamoDB refused PutItem: AccessDenied: arn:aws:iam::1:role/web")).text
+        assert json.loads(told)["code"] == "internal_error"
+        assert "arn:aws" not in told
+        assert "arn:aws" in caplog.text
+
     def test_what_may_be_retried_says_so(self) -> None:
         told = json.loads(frames.failed(StoreUnavailable(), client_message_id="c", chat_id="x").text)
         assert told["code"] == "store_unavailable"

@@ -37,6 +37,7 @@ class TestOrigins:
             ({"host": "chat.example", "origin": "https://evil.example"}, False),
             ({"host": "chat.example", "origin": "null"}, False),
             ({"origin": ""}, False),
+            ({"host": "chat.example", "origin": "http://[::1"}, False),
         ],
     )
     def test_browsers_come_from_here_or_from_allowed_places(self, headers: dict[str, str], welcome: bool) -> None:

@@ -48,6 +48,13 @@ class TestOutbox:
         await settle()
         assert wire.written == ["connected", "early"]
 
+    async def test_a_socket_that_ended_before_it_was_greeted_gets_nothing(self) -> None:
+        wire = Wire()
+        wire.outbox.close()
+        wire.outbox.open_with(Plain("connected"))
+        await settle()
+        assert wire.written == []
+
     async def test_messages_of_one_chat_that_wait_together_travel_together(self) -> None:
         light = Light()
         wire = Wire(light)

@@ -202,6 +202,21 @@ class TestTheSameIdTwice:
         assert lanes.finish_reading(part, part.entries) == [other]
         assert entries(lanes.start_committing(), "a") == [first]
 
+    def test_repeats_of_a_repeat_share_the_answer_too(self) -> None:
+        lanes = Lanes()
+        stranger = entry("a", sender="bob", client_message_id="same")
+        first, again, once_more = (entry("a", client_message_id="same") for _ in range(3))
+        lanes.add(stranger)
+        lanes.add(first)
+        (part,) = lanes.start_reading(0.0)
+        assert lanes.finish_reading(part, [first]) == []
+        lanes.start_committing()
+        lanes.add(again)
+        lanes.add(once_more)
+        assert entries(read(lanes), "a") == [again]
+        assert first.repeats == [again, once_more]
+        assert again.repeats == []
+
     def test_the_same_id_in_another_chat_is_another_message(self) -> None:
         lanes = Lanes()
         lanes.add(entry("a", client_message_id="same"))

@@ -17,6 +17,7 @@ from config.stores.dynamodb import Database, DynamoDBOptions
 from config.stores.errors import (
     StoreRefused,
     StoreUnavailable,
+    TableBusy,
     TableMissing,
     Throttled,
     TransactionCancelled,
@@ -83,6 +84,8 @@ class TestNames:
             (failure("ThrottlingException"), Throttled),
             (failure("TransactionConflictException"), TransactionConflict),
             (failure("ResourceNotFoundException"), TableMissing),
+            (failure("ResourceInUseException"), TableBusy),
+            (failure("ContinuousBackupsUnavailableException"), TableBusy),
             (failure("InternalServerError", 500), StoreUnavailable),
             (failure("SomethingNew", 503), StoreUnavailable),
             (failure("ValidationException"), StoreRefused),
@@ -126,6 +129,19 @@ class TestConflicts:
             database.transact([database.putting(p.ADD_USER, UserModel(user_id="ann"))])
         assert raised.value.retry_after is not None
         assert engine.operations == ["TransactWriteItems"] * 3
+
+    def test_a_single_write_waits_for_the_transaction_that_holds_its_item(
+        self, engine: ScriptedEngine, database: Database
+    ) -> None:
+        engine.script = [failure("TransactionConflictException"), (200, {})]
+        database.put(p.PUT_USER, UserModel(user_id="ann"))
+        assert engine.operations == ["PutItem"] * 2
+
+    def test_a_single_write_does_not_wait_for_ever(self, engine: ScriptedEngine, database: Database) -> None:
+        engine.script = [failure("TransactionConflictException")]
+        with pytest.raises(TransactionConflict):
+            database.delete(p.DELETE_USER, ("ann",))
+        assert engine.operations == ["DeleteItem"] * 3
 
     def test_with_one_attempt_the_caller_sees_the_reasons(self, engine: ScriptedEngine, database: Database) -> None:
         engine.script = [self.CONFLICT]

@@ -120,10 +120,21 @@ class TestThroughTheBuffer:
         assert self.watermark(stage, chat, chat.bob) == 5
         assert self.watermark(stage, chat, chat.ada) == 0
 
+    def test_what_one_device_makes_up_does_not_drown_what_another_has_received(
+        self, stage: Stage, chat: Chat, buffer: AckBuffer
+    ) -> None:
+        honest, dreaming = Refusals(), Refusals()
+        for sequence, refusals in ((3, honest), (9999, dreaming), (4, honest)):
+            buffer.put(chat.bob.user_id, chat.chat_id, sequence, refused=refusals.note)
+        buffer.close()
+        assert self.watermark(stage, chat, chat.bob) == 4
+        assert honest.errors == []
+        assert [error.code for error in dreaming.errors] == ["sequence_out_of_range"]
+
     def test_one_that_is_behind_already_does_not_stop_the_others(self, stage: Stage, chat: Chat) -> None:
         stage.acknowledgements.acknowledge(chat.ada.user_id, chat.chat_id, 5)
         refused = stage.acknowledgements.acknowledge_many(
-            {(chat.ada.user_id, chat.chat_id): 2, (chat.bob.user_id, chat.chat_id): 3}
+            {(chat.ada.user_id, chat.chat_id): [2], (chat.bob.user_id, chat.chat_id): [3]}
         )
         assert refused == {}
         assert self.watermark(stage, chat, chat.ada) == 5

@@ -1,0 +1,55 @@
+"""How many requests a process serves at once.
+
+Each request of Django's has a thread while it lasts. When a store is slow, requests would pile up as threads without a
+bound; beyond the gate they are told to come again instead, at once and at no cost.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+from prometheus_client import Counter
+
+from config.http.problems import problem
+from config.kernel.errors import Unavailable
+
+REFUSED = Counter("parley_http_refused_total", "Requests refused because too many were being served.")
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Overcrowded(Unavailable):
+    """More requests are being served than the process has room for. Nothing was done."""
+
+    code = "overloaded"
+    title = "Too busy, try again shortly"
+
+
+class Gate:
+    """An ASGI application around another. `free` paths are always served: they tell how the process is."""
+
+    def __init__(self, application: Callable[..., Awaitable[None]], *, limit: int, free: Collection[str] = ()) -> None:
+        self._application = application
+        self._limit = limit
+        self._free = frozenset(free)
+        self._inside = 0
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+        if scope["path"] in self._free:
+            await self._application(scope, receive, send)
+            return
+        if self._inside >= self._limit:
+            REFUSED.inc()
+            await _refuse(send)
+            return
+        self._inside += 1
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            self._inside -= 1
+
+
+async def _refuse(send: Send) -> None:
+    response = problem(Overcrowded(retry_after=1.0))
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})

@@ -1,0 +1,32 @@
+"""`python -m tests.engines`: the real engines until Ctrl-C, for a run by hand; it prints how to find them."""
+
+import shlex
+import signal
+import sys
+from contextlib import ExitStack
+
+from config.embedded.errors import CannotRun
+from config.embedded.redis import RedisEngine
+from tests.engines.dynamodb_local import DynamoDbLocal
+from tests.engines.kafka import ApacheKafka
+
+
+def main() -> None:
+    # As with Ctrl-C: whatever asks for the end, the engines are stopped first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ExitStack() as stack:
+            for engine in (RedisEngine(), DynamoDbLocal(), ApacheKafka()):
+                stack.enter_context(engine)
+                for name, value in engine.environment().items():
+                    sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+                    sys.stdout.flush()
+            signal.pause()
+    except CannotRun as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Which engines this run of the suites is on, decided once by pytest's option `--engines`."""
+
+from pathlib import Path
+from typing import TypeAlias
+
+from config.embedded.dynamodb import DynamoDbEngine
+from config.embedded.kafka import KafkaEngine
+from tests.engines.dynamodb_local import DynamoDbLocal
+from tests.engines.kafka import ApacheKafka
+
+EMBEDDED, REAL = "embedded", "real"
+
+AnyKafka: TypeAlias = KafkaEngine | ApacheKafka
+AnyDynamoDb: TypeAlias = DynamoDbEngine | DynamoDbLocal
+
+_chosen = EMBEDDED
+
+
+def choose(engines: str) -> None:
+    """Called by pytest's configuration, before the first engine is made."""
+    global _chosen  # noqa: PLW0603 - a run of the suites is on one kind of engines
+    _chosen = engines
+
+
+def is_real() -> bool:
+    return _chosen == REAL
+
+
+def make_kafka() -> AnyKafka:
+    """One broker with Parley's topics."""
+    return ApacheKafka() if is_real() else KafkaEngine()
+
+
+def make_dynamodb(data_dir: Path | None = None) -> AnyDynamoDb:
+    """On disk where a directory is given, else in memory."""
+    return DynamoDbLocal(data_dir=data_dir) if is_real() else DynamoDbEngine(data_dir=data_dir)
+
+
+def fetch_wait_ms() -> int:
+    """How long a broker may hold a fetch: the built-in one holds it for the whole wait, whatever arrives."""
+    return 500 if is_real() else 5

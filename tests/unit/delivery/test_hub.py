@@ -1,0 +1,110 @@
+"""The sockets of one process and the tasks that look after them, without Redis."""
+
+import asyncio
+from collections.abc import Iterable
+from unittest.mock import AsyncMock, Mock
+
+import orjson
+import pytest
+
+from config.kernel.ids import ConnectionId, SessionId, UserId
+from delivery.gateway import frames, hub
+from delivery.gateway.closing import Close
+from delivery.gateway.hub import Hub
+from delivery.stores.connections import Registration
+
+
+class FakeSocket:
+    def __init__(self, name: str) -> None:
+        self.registration = Registration(
+            ConnectionId(f"gw.{name}"), UserId("user"), SessionId(f"sess_{name}"), "phone", ""
+        )
+        self.registered_at = hub.NEVER
+        self.frames: list[frames.Frame] = []
+        self.closed: list[Close] = []
+        self.has_closed = asyncio.Event()
+
+    def deliver(self, frame: frames.Frame) -> None:
+        self.frames.append(frame)
+
+    def end(self, close: Close) -> None:
+        self.closed.append(close)
+        self.has_closed.set()
+
+    def overdue(self, now: float) -> Close | None:
+        return None
+
+
+def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
+    async def ended_among(session_ids: Iterable[SessionId]) -> Iterable[SessionId]:
+        return [session_id for session_id in session_ids if session_id in ended]
+
+    made = Hub(gateway_id="gw", client=Mock(), sessions_ended=Mock(), control=AsyncMock(), ended_among=ended_among)
+    made._sockets.update({socket.registration.connection_id: socket for socket in sockets})
+    return made
+
+
+class TestHandingOver:
+    def test_frames_go_to_the_sockets_named_and_to_no_other(self) -> None:
+        ann, bob = FakeSocket("ann"), FakeSocket("bob")
+        message = {"type": "message", "chat_id": "chat", "sequence": 1}
+        deliveries = [{"connection_ids": ["gw.ann", "gw.gone"], "messages": [message]}]
+        hub_of(ann, bob).hand_over(orjson.dumps({"type": "deliver", "deliveries": deliveries}))
+        assert [orjson.loads(frame.text) for frame in ann.frames] == [message]
+        assert bob.frames == []
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            b"{",
+            b"[]",
+            b"{}",
+            b'{"deliveries": [{}]}',
+            b'{"deliveries": [{"connection_ids": [], "messages": [1]}]}',
+            b'{"deliveries": [{"connection_ids": [], "messages": [{"type": "message"}]}]}',
+        ],
+    )
+    def test_what_cannot_be_read_does_no_harm(self, payload: bytes) -> None:
+        ann = FakeSocket("ann")
+        hub_of(ann).hand_over(payload)
+        assert ann.frames == []
+
+
+class TestSessions:
+    async def test_a_lost_notice_is_made_up_for_by_asking_the_truth(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub, "RECHECK_AFTER", 0.0)
+        ann, bob = FakeSocket("ann"), FakeSocket("bob")
+        task = asyncio.ensure_future(hub_of(ann, bob, ended=["sess_ann"])._recheck())
+        await asyncio.wait_for(ann.has_closed.wait(), 10)
+        task.cancel()
+        assert ann.closed[0] is Close.SESSION_REVOKED
+        assert bob.closed == []
+
+
+class TestTasks:
+    async def test_a_bug_breaks_a_task_off_and_not_for_good(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("random.uniform", lambda *_: 0.0)
+        runs: list[int] = []
+        done = asyncio.Event()
+
+        async def buggy() -> None:
+            runs.append(1)
+            if len(runs) < 3:
+                raise ZeroDivisionError
+            done.set()
+            await asyncio.sleep(3600)
+
+        task = asyncio.ensure_future(hub_of()._forever(buggy, "test"))
+        await asyncio.wait_for(done.wait(), 10)
+        task.cancel()
+        assert len(runs) == 3
+
+
+class TestDraining:
+    async def test_everyone_is_sent_elsewhere(self) -> None:
+        sockets = [FakeSocket(str(number)) for number in range(5)]
+        draining = hub_of(*sockets)
+        draining._registry = AsyncMock()
+        await draining.drain(spread=0.01)
+        assert [socket.closed for socket in sockets] == [[Close.RESTART]] * 5
+        assert draining.draining
