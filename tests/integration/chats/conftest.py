@@ -33,4 +33,5 @@ def stage(database: Database, announcer: RecordingAnnouncer, clock: SettableCloc
     stage = Stage(database, announcer, clock)
     with override_settings(ROOT_URLCONF=stage.urlconf()):
         yield stage
+    stage.committer.close()
     stage.history.close()

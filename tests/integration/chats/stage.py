@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ from django.test import Client
 
 import chats.api.urls
 import delivery.api.urls
+import messaging.api.urls
 from accounts.domain import PublicUser, User
 from accounts.services.directory import UserDirectory
 from accounts.stores.users import UserStore
@@ -37,8 +39,10 @@ from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from delivery.stores.watermarks import WatermarkStore
 from messaging.domain import Message
+from messaging.services.committer import Committer
 from messaging.services.history import History
-from messaging.stores.idempotency import ChatCreationKeys
+from messaging.services.ingest import Ingest
+from messaging.stores.idempotency import ChatCreationKeys, IdempotencyKeyStore
 from messaging.stores.messages import MessageStore
 from tests.doubles import verify_user_id
 
@@ -51,6 +55,12 @@ class RecordingAnnouncer(Announcer):
 
     def announce(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
         self.events += [outgoing.event for outgoing in batch]
+
+    def announcing(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> "Future[None]":
+        self.announce(batch)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
 
 class Stage:
@@ -83,6 +93,14 @@ class Stage:
             cursors=cursors,
         )
         self.history = History(database=database, messages=MessageStore(database), posting=self.posting)
+        ingest = Ingest(
+            database=database,
+            posting=self.posting,
+            messages=MessageStore(database),
+            keys=IdempotencyKeyStore(database),
+            clock=clock,
+        )
+        self.committer = Committer(ingest=ingest, announcer=announcer, clock=clock, ids=self.ids)
         self.acknowledgements = Watermarks(
             database=database, store=self.watermarks, posting=self.posting, cursors=cursors, clock=clock
         )
@@ -111,6 +129,7 @@ class Stage:
         module = ModuleType("urls_of_the_stage")
         module.urlpatterns = [  # type: ignore[attr-defined]
             *chats.api.urls.routes(details=self.details, members=self.members, verify=verify_user_id),
+            *messaging.api.urls.routes(committer=self.committer, history=self.history, verify=verify_user_id),
             *delivery.api.urls.routes(
                 inbox=self.inbox,
                 creation=self.creation,

@@ -22,6 +22,7 @@ class Scene:
         self.chat_id = ChatId(owner.create_group(*group).body["chat_id"])
         for admin in (self.people["admin"], self.second_admin):
             owner.give_role(self.chat_id, admin, "admin")
+        stage.say(self.chat_id, owner.user_id, "Welcome")
 
 
 Attempt = Callable[[Scene, Person, str], Answer]
@@ -42,6 +43,13 @@ ROUTES: dict[str, tuple[Attempt, tuple[int, int, int]]] = {
     "appoint": (lambda s, p, c: p.give_role(c, s.second_member, "admin"), (OK, NO, NO)),
     "dismiss": (lambda s, p, c: p.give_role(c, s.second_admin, "member"), (OK, NO, NO)),
     "hand over": (lambda s, p, c: p.give_role(c, s.second_member, "owner"), (OK, NO, NO)),
+    "send": (
+        lambda s, p, c: p.post(f"/api/chats/{c}/messages", {"client_message_id": p.user_id, "content": "Hi"}),
+        (201, 201, 201),
+    ),
+    "read the history": (lambda s, p, c: p.get(f"/api/chats/{c}/messages"), (OK, OK, OK)),
+    "read a message": (lambda s, p, c: p.get(f"/api/chats/{c}/messages/1"), (OK, OK, OK)),
+    "acknowledge": (lambda s, p, c: p.post(f"/api/chats/{c}/ack", {"sequence": 1}), (OK, OK, OK)),
     "leave": (lambda s, p, c: p.remove(c, p), (409, 204, 204)),
 }
 
