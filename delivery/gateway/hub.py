@@ -31,6 +31,7 @@ REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no lo
 
 NEVER = float("-inf")
 TICK = 1.0
+SUBSCRIBED_WITHIN = 1.0
 REFRESH_AFTER = 20.0
 RECHECK_AFTER = 30.0
 RESYNC_SPREAD = 1.0
@@ -74,6 +75,7 @@ class Hub:
         self._sockets: dict[str, Socket] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribed = asyncio.Event()
+        self._has_been_subscribed = False
         self._arrivals = Rounds(self._register)
         self._departures = Rounds(self._registry.unregister)
         self._ended_lately: deque[SessionId] = deque(maxlen=ENDED_LATELY)
@@ -88,7 +90,7 @@ class Hub:
                 asyncio.ensure_future(self._forever(self._recheck, "sessions")),
             ]
         try:
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(SUBSCRIBED_WITHIN):
                 await self._subscribed.wait()
         except TimeoutError:
             log.warning("no subscription yet: pushes will start when Redis is back")
@@ -137,25 +139,29 @@ class Hub:
                 log.warning("%s: an engine is away (%s)", name, type(error).__name__)
             except Exception:
                 log.exception("%s broke off", name)
-            await asyncio.sleep(random.uniform(0.3, 1.0))  # noqa: S311 - not a secret
+            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - not a secret
 
     async def _receive(self) -> None:
         """Hand over what the fanout publishes to this gateway.
 
         The client library reconnects by itself; that Redis confirms a subscription again is how we learn of it.
         """
-        async with self._client.pubsub() as pubsub:
-            await pubsub.subscribe(deliver_channel(self.gateway_id))
-            while True:
-                message = await pubsub.get_message(timeout=5.0)  # in between, the client checks the connection
-                if message is not None and message["type"] == "subscribe":
-                    self._notice_subscription()
-                elif message is not None and message["type"] == "message":
-                    self.hand_over(message["data"])
+        try:
+            async with self._client.pubsub() as pubsub:
+                await pubsub.subscribe(deliver_channel(self.gateway_id))
+                while True:
+                    message = await pubsub.get_message(timeout=5.0)  # in between, the client checks the connection
+                    if message is not None and message["type"] == "subscribe":
+                        self._notice_subscription()
+                    elif message is not None and message["type"] == "message":
+                        self.hand_over(message["data"])
+        finally:
+            self._subscribed.clear()
 
     def _notice_subscription(self) -> None:
-        if self._subscribed.is_set():
+        if self._has_been_subscribed:
             self._ask_to_resync(self._sockets.values())
+        self._has_been_subscribed = True
         self._subscribed.set()
 
     def hand_over(self, payload: bytes) -> None:

@@ -73,6 +73,7 @@ async def test_after_a_restart_revoked_sessions_are_still_closed(fragile: System
         fragile.rest(other, "DELETE", f"/api/sessions/{device.session_id}")
         assert await here.closed_with(within=10) == 4403
         assert await there.closed_with(within=10) == 4403
+        await eventually(lambda: len(fragile.redis_client.pubsub_channels("gateway:*")) == len(fragile.webs))
 
 
 async def test_a_subscription_that_breaks_is_made_again_and_everyone_syncs(fragile: System) -> None:
