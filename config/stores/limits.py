@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-import redis.asyncio
 
 from config.kernel.errors import RateLimited
 from config.stores.redis import naming_failures
@@ -59,7 +58,7 @@ class Verdict:
 
 
 class RateLimiter:
-    """For threads."""
+    """For threads. Thread-safe."""
 
     def __init__(self, client: "redis.Redis") -> None:
         self._take = client.register_script(_TAKE)
@@ -72,18 +71,6 @@ class RateLimiter:
     def give_back(self, limit: Limit, subject: str, cost: int = 1) -> None:
         """Return tokens for something that did not come about; the bucket never holds more than its burst."""
         self.take(limit, subject, -cost)
-
-
-class AsyncRateLimiter:
-    """For the event loop. Shares its buckets with `RateLimiter`."""
-
-    def __init__(self, client: "redis.asyncio.Redis") -> None:
-        self._take = client.register_script(_TAKE)
-
-    async def take(self, limit: Limit, subject: str, cost: int = 1) -> Verdict:
-        """As `RateLimiter.take`."""
-        with naming_failures():
-            return _verdict(await self._take(keys=[limit.key(subject)], args=_arguments(limit, cost)))
 
 
 def _arguments(limit: Limit, cost: int) -> list[float]:

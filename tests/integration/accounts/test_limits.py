@@ -8,8 +8,8 @@ import redis.asyncio
 
 from config.kernel.errors import RateLimited
 from config.stores.errors import StoreUnavailable
-from config.stores.limits import AsyncRateLimiter, Limit, RateLimiter
-from config.stores.redis import RedisOptions, connect, connect_async
+from config.stores.limits import Limit, RateLimiter
+from config.stores.redis import RedisOptions, connect
 from tests.doubles import eventually
 
 SLOW = Limit("slow", rate=0.001, burst=5)
@@ -70,14 +70,6 @@ class TestBuckets:
         redis_client.flushall()
         redis_client.script_flush()
         assert limiter.take(SLOW, "ada", 5).allowed
-
-    async def test_the_event_loop_shares_the_buckets(self, limiter: RateLimiter, redis_url: str) -> None:
-        client = connect_async(RedisOptions(url=redis_url))
-        limiter.take(SLOW, "ada", 4)
-        asynchronous = AsyncRateLimiter(client)
-        assert (await asynchronous.take(SLOW, "ada")).allowed
-        assert not (await asynchronous.take(SLOW, "ada")).allowed
-        await client.aclose()
 
     def test_without_redis_the_caller_is_told(self) -> None:
         nowhere = connect(RedisOptions(url="redis://127.0.0.1:1/0", connect_timeout=0.1))
