@@ -18,6 +18,7 @@ from config.kernel.caller import Caller
 from config.kernel.clock import Clock, to_iso
 from config.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
 from config.kernel.ids import IdFactory
+from config.kernel.line import LINE
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
@@ -33,11 +34,13 @@ from messaging.services.history import History, Window
 
 log = logging.getLogger(__name__)
 
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
 HEARTBEAT_INTERVAL = 30
 TOKEN_GRACE = 60.0
 MAX_UNDER_WAY = 1_000
 MAX_ACKED = 1_000
-FLOW = "parley.flow"
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,15 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._under_way = 0
         self._ended = False
 
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Channels would wait for a channel layer too, with a task for every frame: a socket has one source."""
+        self.scope, self.base_send = scope, send
+        try:
+            while True:
+                await self.dispatch(await receive())
+        except StopConsumer:
+            pass
+
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Channels would first close old database connections, in a thread, for every frame: sockets use none."""
         match message["type"]:
@@ -87,8 +99,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     async def websocket_connect(self, event: dict[str, Any]) -> None:
         self._loop = asyncio.get_running_loop()
         knock = handshake.read(self.scope)
-        self._flow = self.scope.get("extensions", {}).get(FLOW)
-        self._outbox = Outbox(self._write, light=self._flow, overflow=lambda: self.end(Close.TOO_SLOW))
+        self._line = self.scope.get("extensions", {}).get(LINE)
+        self._outbox = Outbox(self._write, line=self._line, overflow=lambda: self.end(Close.TOO_SLOW))
         if knock.token is None or not knock.comes_from(self._parts.allowed_origins):
             await self._refuse()
         try:
@@ -130,8 +142,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         """After the end, frames are only taken out of the way of the client's own goodbye."""
         if not self._ended:
             await self._take(event.get("text"))
-        if self._flow is not None:
-            self._flow.frame_taken()
+        if self._line is not None:
+            self._line.frame_taken()
 
     async def _take(self, text: str | None) -> None:
         self._last_heard = self._loop.time()
@@ -217,7 +229,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
                 user_id,
                 chat_id,
                 request.sequence,
-                refused=lambda error: self._later(self.deliver, frames.failed(error, chat_id=chat_id)),
+                refused=lambda error: self._parts.hub.post(self.deliver, frames.failed(error, chat_id=chat_id)),
             )
         except ParleyError as error:
             self._complain(error, chat_id=chat_id)
@@ -264,7 +276,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     def _answer(self, future: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
         """Write the answer when it is there."""
         self._under_way += 1
-        future.add_done_callback(lambda done: self._later(self._answered, done, told, about))
+        post = self._parts.hub.post
+        future.add_done_callback(lambda done: post(self._answered, done, told, about))
 
     def _answered(self, done: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
         self._under_way -= 1
@@ -293,11 +306,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def _write(self, text: str) -> None:
         await self.send({"type": "websocket.send", "text": text})
-
-    def _later(self, call: Callable[..., object], *arguments: object) -> None:
-        """From any thread. A loop that is gone has no socket to answer."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *arguments)
 
     def _run(self, work: Awaitable[None]) -> None:
         self._farewell = asyncio.ensure_future(work)

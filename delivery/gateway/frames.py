@@ -15,6 +15,8 @@ from messaging.services.history import Page
 
 log = logging.getLogger(__name__)
 
+WHOLE_TEXT = 0x81
+
 
 class BadFrame(Malformed):
     """A frame is not JSON, of no known type, or has a field missing or of the wrong type."""
@@ -118,17 +120,18 @@ class Messages:
     chat_id: str
     first: int
     last: int
-    bodies: tuple[str, ...]
+    bodies: tuple[bytes, ...]
 
     @cached_property
-    def text(self) -> str:
+    def payload(self) -> bytes:
         if len(self.bodies) == 1:
-            return '{"type":"message",' + self.bodies[0][1:]
-        return f'{{"type":"message_batch","chat_id":"{self.chat_id}","messages":[{",".join(self.bodies)}]}}'
+            return b'{"type":"message",' + self.bodies[0][1:]
+        chat_id, bodies = self.chat_id.encode(), b",".join(self.bodies)
+        return b'{"type":"message_batch","chat_id":"%b","messages":[%b]}' % (chat_id, bodies)
 
-    @property
-    def size(self) -> int:
-        return len(self.text)
+    @cached_property
+    def wire(self) -> bytes:
+        return _framed(self.payload)
 
     def follows(self, other: "Messages") -> bool:
         return self.chat_id == other.chat_id and self.first > other.last
@@ -141,11 +144,11 @@ class Messages:
 class Plain:
     """Any other frame, as it is."""
 
-    text: str
+    payload: bytes
 
     @property
-    def size(self) -> int:
-        return len(self.text)
+    def wire(self) -> bytes:
+        return _framed(self.payload)
 
 
 Frame = Messages | Plain
@@ -161,7 +164,7 @@ def delivered(frames: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
                 run = None
             yield plain(frame)
             continue
-        body = orjson.dumps({name: value for name, value in frame.items() if name != "type"}).decode()
+        body = orjson.dumps({name: value for name, value in frame.items() if name != "type"})
         one = Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (body,))
         if run is not None and not one.follows(run):
             yield run
@@ -172,7 +175,7 @@ def delivered(frames: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
 
 
 def plain(frame: Mapping[str, Any]) -> Plain:
-    return Plain(orjson.dumps(frame).decode())
+    return Plain(orjson.dumps(frame))
 
 
 def sent(answer: Sent) -> Plain:
@@ -192,10 +195,9 @@ def sent(answer: Sent) -> Plain:
 
 def sync_batch(chat_id: ChatId, page: Page) -> Plain:
     """The page's messages were encoded once, for everyone who asked for it."""
-    more = "true" if page.has_more else "false"
     return Plain(
-        f'{{"type":"sync_batch","chat_id":"{chat_id}","messages":{page.encoded_messages.decode()},'
-        f'"has_more":{more},"latest_sequence":{page.latest_sequence}}}'
+        b'{"type":"sync_batch","chat_id":"%b","messages":%b,"has_more":%b,"latest_sequence":%d}'
+        % (chat_id.encode(), page.encoded_messages, b"true" if page.has_more else b"false", page.latest_sequence)
     )
 
 
@@ -212,3 +214,13 @@ def failed(error: ParleyError, **about: str) -> Plain:
     if error.retry_after is not None:
         frame["retry_after"] = error.retry_after
     return plain(frame)
+
+
+def _framed(payload: bytes) -> bytes:
+    """A text frame as it goes over the wire from a server: whole, not masked, the same for every client."""
+    size = len(payload)
+    if size < 126:
+        return bytes((WHOLE_TEXT, size)) + payload
+    if size < 1 << 16:
+        return bytes((WHOLE_TEXT, 126, size >> 8, size & 0xFF)) + payload
+    return bytes((WHOLE_TEXT, 127)) + size.to_bytes(8) + payload

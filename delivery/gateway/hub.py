@@ -20,6 +20,7 @@ from config.kernel.errors import Unavailable
 from config.kernel.ids import SessionId
 from delivery.gateway import frames
 from delivery.gateway.closing import Close
+from delivery.gateway.mailbox import Mailbox
 from delivery.gateway.rounds import Rounds
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
 
@@ -54,7 +55,7 @@ class Socket(Protocol):
 
 
 class Hub:
-    """Only for the event loop's thread. One per process."""
+    """Only for the event loop's thread, but for `post`. One per process."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Hub:
         self._ended_among = ended_among
         self._sockets: dict[str, Socket] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._mailbox: Mailbox | None = None
         self._subscribed = asyncio.Event()
         self._has_been_subscribed = False
         self._arrivals = Rounds(self._register)
@@ -83,6 +85,7 @@ class Hub:
     async def start(self) -> None:
         """Begin at the first connection; return when deliveries can arrive, or soon when Redis is away."""
         if not self._tasks:
+            self._mailbox = Mailbox(asyncio.get_running_loop())
             self._tasks = [
                 asyncio.ensure_future(self._forever(self._receive, "deliveries")),
                 asyncio.ensure_future(self._forever(self._listen, "control")),
@@ -94,6 +97,11 @@ class Hub:
                 await self._subscribed.wait()
         except TimeoutError:
             log.warning("no subscription yet: pushes will start when Redis is back")
+
+    def post(self, call: Callable[..., object], *arguments: object) -> None:
+        """Have a call made on the event loop's thread, from any other, once the hub has started."""
+        if self._mailbox is not None:
+            self._mailbox.post(call, *arguments)
 
     async def add(self, socket: Socket) -> None:
         """Let deliveries in, then enter the connection, so that whoever finds it there reaches it."""

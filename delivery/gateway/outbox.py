@@ -1,13 +1,13 @@
 """What waits to be written to one connection: bounded, in order, messages of a chat together.
 
-An idle connection holds no task and no buffer beyond an empty queue.
+A client that keeps up is written to at once. For one that does not, frames wait here; only then is there a task.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
+from config.kernel.line import Line
 from delivery.gateway.frames import Frame, Messages
 
 MAX_FRAMES = 1_000
@@ -15,24 +15,14 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_COALESCED = 100
 
 
-class TrafficLight(Protocol):
-    """Whether the client takes what is written to it."""
-
-    open: asyncio.Event
-
-
 class Outbox:
-    """Only for the event loop's thread."""
+    """Only for the event loop's thread. Writes to the line, or by `send` where the server offers none."""
 
     def __init__(
-        self,
-        write: Callable[[str], Awaitable[None]],
-        *,
-        light: TrafficLight | None,
-        overflow: Callable[[], None],
+        self, send: Callable[[str], Awaitable[None]], *, line: Line | None, overflow: Callable[[], None]
     ) -> None:
-        self._write = write
-        self._light = light
+        self._send = send
+        self._line = line
         self._overflow = overflow
         self._waiting: deque[Frame] = deque()
         self._bytes = 0
@@ -41,11 +31,17 @@ class Outbox:
         self._closed = False
 
     def put(self, frame: Frame) -> None:
-        """Queue a frame. A client that lets too much pile up is given over to `overflow`, and nothing more is kept."""
+        """Write a frame or queue it.
+
+        A client that lets too much pile up is given over to `overflow`, and nothing more is kept.
+        """
         if self._closed:
             return
+        if self._line is not None and self._line.open.is_set() and not self._waiting and not self._held:
+            self._line.write(frame.wire)
+            return
         self._waiting.append(frame)
-        self._bytes += frame.size
+        self._bytes += len(frame.payload)
         if len(self._waiting) > MAX_FRAMES or self._bytes > MAX_BYTES:
             self.close()
             self._overflow()
@@ -57,7 +53,7 @@ class Outbox:
         if self._closed:
             return
         self._waiting.appendleft(frame)
-        self._bytes += frame.size
+        self._bytes += len(frame.payload)
         self._held = False
         self._start()
 
@@ -74,10 +70,12 @@ class Outbox:
     async def _drain(self) -> None:
         try:
             while self._waiting:
-                if self._light is not None and not self._light.open.is_set():
-                    await self._light.open.wait()
-                    continue
-                await self._write(self._next().text)
+                if self._line is None:
+                    await self._send(self._next().payload.decode())
+                elif self._line.open.is_set():
+                    self._line.write(self._next().wire)
+                else:
+                    await self._line.open.wait()
         finally:
             self._writer = None
 
@@ -93,5 +91,5 @@ class Outbox:
 
     def _take(self) -> Frame:
         frame = self._waiting.popleft()
-        self._bytes -= frame.size
+        self._bytes -= len(frame.payload)
         return frame

@@ -79,21 +79,21 @@ class TestReading:
 class TestDeliveries:
     def test_one_message_is_a_message_frame(self) -> None:
         (frame,) = frames.delivered([message(1)])
-        assert json.loads(frame.text) == message(1)
+        assert json.loads(frame.payload) == message(1)
 
     def test_a_run_of_one_chat_is_a_batch(self) -> None:
         (frame,) = frames.delivered([message(1), message(2)])
         bodies = [{name: value for name, value in message(n).items() if name != "type"} for n in (1, 2)]
-        assert json.loads(frame.text) == {"type": "message_batch", "chat_id": "chat_a", "messages": bodies}
+        assert json.loads(frame.payload) == {"type": "message_batch", "chat_id": "chat_a", "messages": bodies}
 
     def test_other_chats_notices_and_steps_back_begin_anew(self) -> None:
         notice = {"type": "chat_created", "chat_id": "chat_c"}
         ready = list(frames.delivered([message(1), message(1, "chat_b"), notice, message(2), message(2), message(3)]))
-        kinds = [json.loads(frame.text)["type"] for frame in ready]
+        kinds = [json.loads(frame.payload)["type"] for frame in ready]
         assert kinds == ["message", "message", "chat_created", "message", "message_batch"]
 
     def test_batches_join_only_forward(self) -> None:
-        first, second = Messages("a", 1, 2, ("{}", "{}")), Messages("a", 3, 3, ("{}",))
+        first, second = Messages("a", 1, 2, (b"{}", b"{}")), Messages("a", 3, 3, (b"{}",))
         assert second.follows(first)
         assert not first.follows(second)
         assert (first + second).last == 3
@@ -101,15 +101,15 @@ class TestDeliveries:
 
 class TestErrors:
     def test_what_a_failure_of_our_own_was_about_stays_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
-        told = frames.failed(StoreRefused("DynamoDB refused PutItem: AccessDenied: arn:aws:iam::1:role/web")).text
+        told = frames.failed(StoreRefused("DynamoDB refused PutItem: AccessDenied: arn:aws:iam::1:role/web")).payload
         assert json.loads(told)["code"] == "internal_error"
-        assert "arn:aws" not in told
+        assert b"arn:aws" not in told
         assert "arn:aws" in caplog.text
 
     def test_what_may_be_retried_says_so(self) -> None:
-        told = json.loads(frames.failed(StoreUnavailable(), client_message_id="c", chat_id="x").text)
+        told = json.loads(frames.failed(StoreUnavailable(), client_message_id="c", chat_id="x").payload)
         assert told["code"] == "store_unavailable"
         assert told["retryable"] is True
         assert (told["client_message_id"], told["chat_id"]) == ("c", "x")
-        assert json.loads(frames.failed(RateLimited()).text)["retryable"] is True
-        assert json.loads(frames.failed(Forbidden()).text)["retryable"] is False
+        assert json.loads(frames.failed(RateLimited()).payload)["retryable"] is True
+        assert json.loads(frames.failed(Forbidden()).payload)["retryable"] is False

@@ -50,7 +50,7 @@ class TestHandingOver:
         message = {"type": "message", "chat_id": "chat", "sequence": 1}
         deliveries = [{"connection_ids": ["gw.ann", "gw.gone"], "messages": [message]}]
         hub_of(ann, bob).hand_over(orjson.dumps({"type": "deliver", "deliveries": deliveries}))
-        assert [orjson.loads(frame.text) for frame in ann.frames] == [message]
+        assert [orjson.loads(frame.payload) for frame in ann.frames] == [message]
         assert bob.frames == []
 
     @pytest.mark.parametrize(

@@ -9,21 +9,37 @@ from delivery.gateway.outbox import MAX_FRAMES, Outbox
 
 
 class Light:
+    """A line whose traffic light the test switches."""
+
     def __init__(self) -> None:
         self.open = asyncio.Event()
         self.open.set()
+        self.written: list[bytes] = []
+
+    def write(self, frame: bytes) -> None:
+        self.written.append(frame)
+
+    def frame_taken(self) -> None:
+        """Nobody is held back here."""
 
 
 class Wire:
-    """Collects what is written, and notes an overflow."""
+    """Collects what is written, by the line or without one, and notes an overflow."""
 
     def __init__(self, light: Light | None = None) -> None:
-        self.written: list[str] = []
+        self.light = light
+        self.sent: list[str] = []
         self.overflowed = False
-        self.outbox = Outbox(self.write, light=light, overflow=self.overflow)
+        self.outbox = Outbox(self.send, line=light, overflow=self.overflow)
 
-    async def write(self, text: str) -> None:
-        self.written.append(text)
+    async def send(self, text: str) -> None:
+        self.sent.append(text)
+
+    @property
+    def written(self) -> list[str]:
+        """Texts; frames here are too short for a longer header than two bytes, or have one of four."""
+        frames = self.light.written if self.light is not None else []
+        return [*self.sent, *(frame[2 if frame[1] < 126 else 4 :].decode() for frame in frames)]
 
     def overflow(self) -> None:
         self.overflowed = True
@@ -41,24 +57,24 @@ async def settle() -> None:
 class TestOutbox:
     async def test_the_greeting_goes_before_what_came_early(self) -> None:
         wire = Wire()
-        wire.outbox.put(Plain("early"))
+        wire.outbox.put(Plain(b"early"))
         await settle()
         assert wire.written == []
-        wire.outbox.open_with(Plain("connected"))
+        wire.outbox.open_with(Plain(b"connected"))
         await settle()
         assert wire.written == ["connected", "early"]
 
     async def test_a_socket_that_ended_before_it_was_greeted_gets_nothing(self) -> None:
         wire = Wire()
         wire.outbox.close()
-        wire.outbox.open_with(Plain("connected"))
+        wire.outbox.open_with(Plain(b"connected"))
         await settle()
         assert wire.written == []
 
     async def test_messages_of_one_chat_that_wait_together_travel_together(self) -> None:
         light = Light()
         wire = Wire(light)
-        wire.outbox.open_with(Plain("connected"))
+        wire.outbox.open_with(Plain(b"connected"))
         await settle()
         light.open.clear()
         for sequence in (1, 2, 3):
@@ -76,11 +92,11 @@ class TestOutbox:
         light = Light()
         light.open.clear()
         wire = Wire(light)
-        wire.outbox.open_with(Plain("connected"))
+        wire.outbox.open_with(Plain(b"connected"))
         for _ in range(MAX_FRAMES):
-            wire.outbox.put(Plain("x"))
+            wire.outbox.put(Plain(b"x"))
         assert wire.overflowed
-        wire.outbox.put(Plain("more"))
+        wire.outbox.put(Plain(b"more"))
         light.open.set()
         await settle()
         assert wire.written == []
@@ -88,5 +104,5 @@ class TestOutbox:
     async def test_large_frames_overflow_by_their_size(self) -> None:
         wire = Wire()
         for _ in range(5):
-            wire.outbox.put(Plain("x" * 1024 * 1024))
+            wire.outbox.put(Plain(b"x" * 1024 * 1024))
         assert wire.overflowed

@@ -28,6 +28,8 @@ class SilentHub:
 
     async def add(self, socket: object) -> None: ...
 
+    def post(self, call: object, *arguments: object) -> None: ...
+
 
 class Line:
     """A socket of Ada's, connected to a server whose committer never answers."""

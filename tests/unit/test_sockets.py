@@ -1,0 +1,168 @@
+"""The two lanes that pass autobahn by: what they take, and what they leave to it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from autobahn.websocket.protocol import WebSocketProtocol
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.sockets import FRAMES_AHEAD, ParleySocket, SocketLine
+
+LIMIT = 16 * 1024
+
+
+class Reader(ParleySocket):
+    """An open socket: what the fast lane took, and what autobahn was given."""
+
+    def __init__(self) -> None:
+        self.state = self.STATE_OPEN
+        self.data = b""
+        self.inside_message = False
+        self.current_frame = None
+        self.muted = False
+        self.maxMessagePayloadSize = LIMIT
+        self.application_queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.transport = Transport()
+        self.left = b""
+
+    def _dataReceived(self, data: bytes) -> None:  # noqa: N802 - autobahn's name
+        self.left += data
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.application_queue.get_nowait()["text"] for _ in range(self.application_queue.qsize())]
+
+
+class Transport:
+    """A socket's transport that takes `room` bytes at once and buffers the rest."""
+
+    TLS = False
+    dataBuffer = b""  # noqa: N815 - Twisted's name
+    disconnecting = False
+
+    def __init__(self, room: int = 1 << 20) -> None:
+        self.room = room
+        self.written = b""
+        self.paused = False
+
+    @property
+    def _tempDataLen(self) -> int:  # noqa: N802 - Twisted's name
+        return len(self.dataBuffer)
+
+    def writeSomeData(self, data: bytes) -> int:  # noqa: N802 - Twisted's name
+        taken = data[: self.room]
+        self.room -= len(taken)
+        self.written += taken
+        return len(taken)
+
+    def write(self, data: bytes) -> None:
+        self.dataBuffer += data
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self.paused = True
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self.paused = False
+
+
+def frame(payload: bytes, *, first: int = 0x81, mask: bytes | None = b"\x01\x02\x03\x04") -> bytes:
+    size = len(payload)
+    length = bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2)
+    if mask is None:
+        return bytes([first]) + length + payload
+    masked = bytes(byte ^ mask[place % 4] for place, byte in enumerate(payload))
+    return bytes([first, length[0] | 0x80]) + length[1:] + mask + masked
+
+
+class TestReading:
+    @given(st.lists(st.text(min_size=1, max_size=300), max_size=5), st.binary(min_size=4, max_size=4))
+    def test_whole_texts_are_taken_whatever_their_mask(self, texts: list[str], mask: bytes) -> None:
+        reader = Reader()
+        reader.dataReceived(b"".join(frame(text.encode(), mask=mask) for text in texts))
+        assert (reader.texts, reader.left) == (texts, b"")
+
+    def test_the_longest_that_is_allowed_is_taken_and_one_byte_more_is_not(self) -> None:
+        reader = Reader()
+        longest, too_long = frame(b"x" * LIMIT), frame(b"x" * (LIMIT + 1))
+        reader.dataReceived(longest + too_long)
+        assert [len(text) for text in reader.texts] == [LIMIT]
+        assert reader.left == too_long
+
+    @pytest.mark.parametrize(
+        "unusual",
+        [
+            frame(b"text", first=0x01),
+            frame(b"text", first=0x80),
+            frame(b"bytes", first=0x82),
+            frame(b"", first=0x88),
+            frame(b"ping", first=0x89),
+            frame(b"compressed", first=0xC1),
+            frame(b"not masked", mask=None),
+            frame(b"\xff\xfe not UTF-8"),
+            b"\x81\xfe\x00\x05\x00\x00\x00\x00short",
+            b"\x81\xff" + (5).to_bytes(8) + b"\x00\x00\x00\x00short",
+            frame(b"cut off")[:-1],
+            frame(b"x" * 200)[:3],
+            b"\x81",
+        ],
+    )
+    def test_whatever_is_unusual_is_autobahns_with_all_that_follows(self, unusual: bytes) -> None:
+        reader = Reader()
+        after = frame(b"after")
+        reader.dataReceived(frame(b"before") + unusual + after)
+        assert (reader.texts, reader.left) == (["before"], unusual + after)
+
+    @pytest.mark.parametrize("state", ["data", "inside_message", "current_frame", "closing"])
+    def test_while_autobahn_is_in_the_middle_of_something_everything_is_its_own(self, state: str) -> None:
+        reader = Reader()
+        if state == "closing":
+            reader.state = WebSocketProtocol.STATE_CLOSING
+        else:
+            setattr(reader, state, b"\x81" if state == "data" else True)
+        reader.dataReceived(frame(b"text"))
+        assert (reader.texts, reader.left) == ([], frame(b"text"))
+
+    async def test_a_client_that_runs_ahead_is_stopped_until_its_frames_are_taken(self) -> None:
+        reader = Reader()
+        line = SocketLine(reader)
+        reader.dataReceived(frame(b"x") * (FRAMES_AHEAD + 1))
+        assert reader.transport.paused
+        for _ in range(FRAMES_AHEAD):
+            reader.application_queue.get_nowait()
+            line.frame_taken()
+        assert not reader.transport.paused
+
+
+class TestWriting:
+    def line(self, *, room: int) -> tuple[SocketLine, Transport]:
+        reader = Reader()
+        transport = reader.transport = Transport(room)
+        line = SocketLine(reader)
+        line._is_plain = True
+        return line, transport
+
+    async def test_what_the_socket_takes_is_written_at_once(self) -> None:
+        line, transport = self.line(room=100)
+        line.write(b"frame")
+        assert (transport.written, transport.dataBuffer) == (b"frame", b"")
+
+    async def test_what_it_does_not_take_waits_and_nothing_overtakes_it(self) -> None:
+        line, transport = self.line(room=3)
+        line.write(b"first")
+        transport.room = 100
+        line.write(b"second")
+        assert (transport.written, transport.dataBuffer) == (b"fir", b"stsecond")
+
+    async def test_a_client_that_is_leaving_gets_nothing(self) -> None:
+        line, transport = self.line(room=100)
+        line._socket.state = WebSocketProtocol.STATE_CLOSING
+        line.write(b"frame")
+        assert (transport.written, transport.dataBuffer) == (b"", b"")
+
+    async def test_under_tls_nothing_passes_the_encryption_by(self) -> None:
+        reader = Reader()
+        line = SocketLine(reader)
+        line.write(b"frame")
+        assert (reader.transport.written, reader.transport.dataBuffer) == (b"", b"frame")
