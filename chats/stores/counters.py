@@ -35,6 +35,7 @@ class CounterStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._table = database.table_name(CounterModel)
 
     def find(self, chat_id: ChatId) -> int | None:
         item = self._database.get(GET_LATEST_SEQUENCE, chat_id)
@@ -55,12 +56,15 @@ class CounterStore:
 
     def moving(self, chat_id: ChatId, *, current: int, added: int, now: datetime) -> Write:
         """From `current` to `current + added`, or not at all: fails when it stands elsewhere or does not exist."""
-        return self._database.updating(
-            ALLOCATE_SEQUENCE,
-            (chat_id,),
-            [
-                CounterModel.sequence_counter.set(current + added),
-                CounterModel.updated_at.set(to_iso(now)),
-            ],
-            CounterModel.sequence_counter == current,
-        )
+        update = {
+            "TableName": self._table,
+            "Key": {"chat_id": {"S": chat_id}},
+            "UpdateExpression": "SET sequence_counter = :next, updated_at = :now",
+            "ConditionExpression": ALLOCATE_SEQUENCE.condition,
+            "ExpressionAttributeValues": {
+                ":next": {"N": str(current + added)},
+                ":now": {"S": to_iso(now)},
+                ":current": {"N": str(current)},
+            },
+        }
+        return Write(ALLOCATE_SEQUENCE, {"Update": update})

@@ -19,8 +19,7 @@ class SystemClock:
 
 def to_iso(moment: datetime) -> str:
     """The contract's form: UTC with milliseconds, `2026-01-30T14:30:00.000Z`. Sorts as text like it sorts as time."""
-    moment = moment.astimezone(UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def from_iso(text: str) -> datetime:

@@ -7,8 +7,10 @@ import re
 from typing import NewType
 
 from ulid import ULID
+from ulid.constants import RANDOMNESS_LEN, TIMESTAMP_LEN
 
 from config.kernel.clock import Clock
+from config.kernel.randomness import Randomness
 
 UserId = NewType("UserId", str)
 ChatId = NewType("ChatId", str)
@@ -26,6 +28,7 @@ class IdFactory:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._randomness = Randomness()
 
     def user(self) -> UserId:
         return UserId(f"user_{self._ulid()}")
@@ -46,7 +49,8 @@ class IdFactory:
         return ConnectionId(f"{gateway_id}.conn_{self._ulid()}")
 
     def _ulid(self) -> ULID:
-        return ULID.from_datetime(self._clock.now())
+        milliseconds = int(self._clock.now().timestamp() * 1000)
+        return ULID(milliseconds.to_bytes(TIMESTAMP_LEN) + self._randomness.take()[:RANDOMNESS_LEN])
 
 
 def is_user_id(text: str) -> bool:
