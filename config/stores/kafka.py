@@ -1,7 +1,7 @@
 """Kafka: the log of what happened.
 
 The producer is idempotent and waits for all in-sync replicas; `publish` returns only when every event of the batch is
-in the log. The consumer commits by hand, after the work is done.
+in the log. The consumer commits what it was told is done, and nothing else.
 """
 
 import logging
@@ -29,6 +29,9 @@ SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000
 NEVER = 0
 MAX_QUEUED_EVENTS = 20_000
 MAX_QUEUED_KIB = 128 * 1024
+COMMIT_INTERVAL_MS = 500
+
+_DELIVERED = {topic: KAFKA_EVENTS.labels(topic, "delivered") for topic in TOPICS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,8 @@ class EventProducer:
     def __init__(self, options: KafkaOptions) -> None:
         self.timeout = options.publish_timeout
         self._options = options
+        # Deadlines by batch. Every use is one atomic step of a dictionary, so that it needs no lock.
         self._pending: dict[_Reports, float] = {}
-        self._lock = threading.Lock()
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
 
@@ -111,19 +114,19 @@ class EventProducer:
     ) -> "Future[None]":
         """Hand the batch over without waiting.
 
-        The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` after the deadline or as soon
-        as an event is refused for good. `on_refused` gets each refused event, on any thread: nobody tries it again.
+        The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` when it is known, or the
+        deadline has come, that it does not hold all of it. `on_refused` gets each refused event, on any thread: nobody
+        tries it again.
         """
-        reports = _Reports(len(batch), on_done=self._forget)
+        reports = _Reports([outgoing.event.partition_key for outgoing in batch], on_done=self._forget)
         if not batch:
             return reports.done
-        with self._lock:
-            self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
+        self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
         refused: set[str] = set()
-        for outgoing in batch:
-            event, report = outgoing.event, reports.reporter(outgoing, on_refused)
+        for number, outgoing in enumerate(batch):
+            event = outgoing.event
             if event.partition_key in refused:
-                reports.refuse(outgoing, "behind a refused one", on_refused)
+                reports.refuse(number, outgoing, "behind a refused one", on_refused)
                 continue
             try:
                 self._producer.produce(
@@ -131,14 +134,14 @@ class EventProducer:
                     value=event.encode(),
                     key=event.partition_key,
                     headers=list(outgoing.headers),
-                    on_delivery=report,
+                    on_delivery=reports.reporter(number, outgoing, on_refused),
                 )
             except BufferError:
                 refused.add(event.partition_key)
-                reports.refuse(outgoing, "the queue is full", on_refused)
+                reports.refuse(number, outgoing, "the queue is full", on_refused)
             except KafkaException as error:
                 refused.add(event.partition_key)
-                reports.refuse(outgoing, error.args[0].name(), on_refused)
+                reports.refuse(number, outgoing, error.args[0].name(), on_refused)
         return reports.done
 
     @property
@@ -153,9 +156,7 @@ class EventProducer:
         left = self._producer.flush(timeout)
         self._closing.set()
         self._poller.join(timeout=1.0)
-        with self._lock:
-            unanswered = list(self._pending)
-        for reports in unanswered:
+        for reports in self._pending.copy():
             reports.give_up("before this process ended")
         return int(left)
 
@@ -170,64 +171,70 @@ class EventProducer:
 
     def _expire(self) -> None:
         now = time.monotonic()
-        with self._lock:
-            late = [reports for reports, deadline in self._pending.items() if deadline <= now]
+        late = [reports for reports, deadline in self._pending.copy().items() if deadline <= now]
         for reports in late:
             reports.give_up("in time")
 
     def _forget(self, reports: "_Reports") -> None:
-        with self._lock:
-            self._pending.pop(reports, None)
+        self._pending.pop(reports, None)
 
 
 class _Reports:
     """Collects the delivery reports of one batch into one future, which ends once, whatever comes later."""
 
-    def __init__(self, expected: int, *, on_done: "Callable[[_Reports], None]") -> None:
+    def __init__(self, keys: Sequence[str], *, on_done: "Callable[[_Reports], None]") -> None:
         self._lock = threading.Lock()
-        self._waiting = expected
+        self._waiting = dict(enumerate(keys))
+        self._failed: set[str] = set()
+        self._why = ""
         self._over = False
         self._on_done = on_done
         self._started = time.perf_counter()
         self.done: Future[None] = Future()
         self.done.set_running_or_notify_cancel()
-        if expected == 0:
+        if not keys:
             self.done.set_result(None)
 
-    def reporter(self, outgoing: Outgoing, on_refused: Refused | None) -> Callable[[KafkaError | None, Message], None]:
+    def reporter(
+        self, number: int, outgoing: Outgoing, on_refused: Refused | None
+    ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                self.refuse(outgoing, error.name(), on_refused)
+                self.refuse(number, outgoing, error.name(), on_refused)
                 return
-            KAFKA_EVENTS.labels(outgoing.event.topic, "delivered").inc()
-            with self._lock:
-                self._waiting -= 1
-                complete = self._waiting == 0
-            if complete:
-                self._end(None)
+            _DELIVERED[outgoing.event.topic].inc()
+            if self._waiting.pop(number, None) is not None and not self._waiting:
+                self._end()
 
         return report
 
-    def refuse(self, outgoing: Outgoing, reason: str, on_refused: Refused | None) -> None:
+    def refuse(self, number: int, outgoing: Outgoing, reason: str, on_refused: Refused | None) -> None:
         KAFKA_EVENTS.labels(outgoing.event.topic, "refused").inc()
         if on_refused is not None:
             on_refused(outgoing)
-        self.give_up(f"({reason})")
+        self._failed.add(outgoing.event.partition_key)
+        self._why = self._why or f"({reason})"
+        if self._waiting.pop(number, None) is not None and not self._waiting:
+            self._end()
 
     def give_up(self, why: str) -> None:
-        self._end(EventLogUnavailable(f"Kafka did not take the events {why}"))
+        """Wait no longer for what was not reported."""
+        self._failed.update(self._waiting.copy().values())
+        self._why = self._why or why
+        self._end()
 
-    def _end(self, failure: Exception | None) -> None:
+    def _end(self) -> None:
         with self._lock:
             if self._over:
                 return
             self._over = True
         self._on_done(self)
         KAFKA_SECONDS.observe(time.perf_counter() - self._started)
-        if failure is None:
+        if not self._failed:
             self.done.set_result(None)
         else:
-            self.done.set_exception(failure)
+            failed = frozenset(self._failed)
+            self.done.set_exception(EventLogUnavailable(f"Kafka did not take the events {self._why}", keys=failed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +264,10 @@ class EventConsumer:
             {
                 **options.common(),
                 "group.id": group,
-                "enable.auto.commit": False,
+                # What `commit` has marked as done goes to the brokers in the background, and at the latest when
+                # partitions move or the consumer leaves.
+                "enable.auto.commit": True,
+                "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": options.session_timeout_ms,
@@ -276,16 +286,19 @@ class EventConsumer:
         return [record for message in messages if (record := _record(message)) is not None]
 
     def commit(self, records: Sequence[Record]) -> None:
-        """Remember that everything up to these records is done. Raises `EventLogUnavailable`."""
+        """Note that everything up to these records is done; the brokers learn of it within half a second.
+
+        Raises `EventLogUnavailable` for a partition that is no longer this consumer's.
+        """
         highest: dict[tuple[str, int], int] = {}
         for record in records:
             place = (record.topic, record.partition)
             highest[place] = max(highest.get(place, -1), record.offset)
         offsets = [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in highest.items()]
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._consumer.store_offsets(offsets=offsets)
         except KafkaException as error:
-            raise EventLogUnavailable("Kafka did not take the commit") from error
+            raise EventLogUnavailable("The partition has moved to another consumer") from error
 
     def lag(self) -> int:
         """Events between what was read and the end of the log, as far as the last answers of the brokers tell."""
