@@ -50,15 +50,20 @@ class Processor:
     def process(self, records: Sequence[Record]) -> None:
         """Deliver a batch. Raises `StoreUnavailable` when an engine is away; nothing is remembered then."""
         events = [(record, event) for record in records if (event := _decoded(record)) is not None]
-        parcels = [*self._notices(events), *self._messages(events)]
-        users = {user for parcel in parcels for user in parcel.user_ids}
-        if users:
-            connections = self._routes.connections_of(users)
-            outgoing = payloads(parcels, connections)
-            for gateway_id in self._routes.publish(outgoing) if outgoing else ():
-                self._routes.forget(gateway_id, connections)
-            DELIVERIES.inc(len(outgoing))
+        parcels = [parcel for parcel in (*self._notices(events), *self._messages(events)) if parcel.user_ids]
+        if parcels:
+            self._deliver(parcels)
         self._remember(events)
+
+    def _deliver(self, parcels: Sequence[Parcel]) -> None:
+        recipients = self._routes.connections_of([parcel.user_ids for parcel in parcels])
+        outgoing = payloads(zip(parcels, recipients, strict=True))
+        if not outgoing:
+            return
+        for gateway_id in self._routes.publish(outgoing):
+            users = {user for parcel in parcels for user in parcel.user_ids}
+            self._routes.forget(gateway_id, users, {connection for found in recipients for connection in found})
+        DELIVERIES.inc(len(outgoing))
 
     def _notices(self, events: Sequence[tuple[Record, Event]]) -> list[Parcel]:
         """Births and changes of membership. A change first makes the cache forget."""

@@ -18,11 +18,10 @@ class Parcel:
     frames: Sequence[tuple[Mapping[str, Any], str | None]]
 
 
-def payloads(parcels: Iterable[Parcel], connections: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
-    """One payload per gateway, carrying every parcel's deliveries to its connections."""
+def payloads(addressed: Iterable[tuple[Parcel, Sequence[str]]]) -> dict[str, bytes]:
+    """One payload per gateway, carrying every parcel's deliveries to the connections beside it."""
     by_gateway: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for parcel in parcels:
-        recipients = [connection for user in parcel.user_ids for connection in connections.get(user, ())]
+    for parcel, recipients in addressed:
         for gateway_id, delivery in _deliveries(parcel, recipients):
             by_gateway[gateway_id].append(delivery)
     return {

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from prometheus_client import Gauge
 
@@ -16,15 +17,25 @@ log = logging.getLogger(__name__)
 LAG = Gauge("parley_fanout_lag_events", "Events between this worker and the end of its partitions.")
 BATCH = 500
 IDLE = 0.5
+LAG_EVERY = 1.0
 
 
 class Worker:
     """Runs until told to stop. An engine that is away holds the batch up; nothing is skipped for it."""
 
-    def __init__(self, *, consumer: EventConsumer, processor: Processor, retry: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        consumer: EventConsumer,
+        processor: Processor,
+        retry: RetryPolicy | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._consumer = consumer
         self._processor = processor
         self._retry = retry or RetryPolicy(first_pause=0.05, longest_pause=2.0)
+        self._monotonic = monotonic
+        self._lag_due = monotonic()
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -37,9 +48,15 @@ class Worker:
                 records = self._consumer.read(limit=BATCH, timeout=IDLE)
                 if records and self._process(records):
                     self._commit(records)
-                LAG.set(self._consumer.lag())
+                self._note_lag()
         finally:
             self._consumer.close()
+
+    def _note_lag(self) -> None:
+        now = self._monotonic()
+        if now >= self._lag_due:
+            self._lag_due = now + LAG_EVERY
+            LAG.set(self._consumer.lag())
 
     def _process(self, records: Sequence[Record]) -> bool:
         """Try until it is done; False when told to stop before that: the batch will be read again."""

@@ -3,7 +3,7 @@
 `connection:{id}`, `user_connections:{user}` and `gateway_connections:{gateway}` are written together or not at all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -37,6 +37,10 @@ def _gateway_key(gateway_id: str) -> str:
     return f"gateway_connections:{gateway_id}"
 
 
+def _user_key(user_id: str) -> str:
+    return f"user_connections:{user_id}"
+
+
 def deliver_channel(gateway_id: str) -> str:
     return f"gateway:{gateway_id}:deliver"
 
@@ -55,7 +59,7 @@ class ConnectionRegistry:
             with naming_failures():
                 async with self._client.pipeline(transaction=True) as pipe:
                     for registration in registrations[start : start + BATCH]:
-                        user_key = f"user_connections:{registration.user_id}"
+                        user_key = _user_key(registration.user_id)
                         pipe.set(f"connection:{registration.connection_id}", self._entry(registration), ex=TTL)
                         pipe.sadd(user_key, registration.connection_id)
                         pipe.expire(user_key, TTL)
@@ -69,7 +73,7 @@ class ConnectionRegistry:
                 async with self._client.pipeline(transaction=True) as pipe:
                     for registration in registrations[start : start + BATCH]:
                         pipe.delete(f"connection:{registration.connection_id}")
-                        pipe.srem(f"user_connections:{registration.user_id}", registration.connection_id)
+                        pipe.srem(_user_key(registration.user_id), registration.connection_id)
                         pipe.srem(self._gateway_key, registration.connection_id)
                     await pipe.execute()
 
@@ -95,17 +99,13 @@ class Routes:
     def __init__(self, client: "redis.Redis") -> None:
         self._client = client
 
-    def connections_of(self, user_ids: Iterable[str]) -> dict[str, list[str]]:
-        """The connections of users, in one round trip; who has none is absent."""
-        users = list(dict.fromkeys(user_ids))
+    def connections_of(self, groups: Sequence[Iterable[str]]) -> list[list[str]]:
+        """The connections of each group of users, all in one round trip, a group in one command."""
         with naming_failures():
             pipe = self._client.pipeline(transaction=False)
-            for user in users:
-                pipe.smembers(f"user_connections:{user}")
-            found = pipe.execute()
-        return {
-            user: [item.decode() for item in members] for user, members in zip(users, found, strict=True) if members
-        }
+            for users in groups:
+                pipe.sunion([_user_key(user) for user in users])
+            return [[item.decode() for item in found] for found in pipe.execute()]
 
     def publish(self, payloads: dict[str, bytes]) -> set[str]:
         """Hand each gateway its deliveries, in one round trip; return the gateways that did not listen."""
@@ -116,21 +116,20 @@ class Routes:
             listeners = pipe.execute()
         return {gateway_id for gateway_id, count in zip(payloads, listeners, strict=True) if not count}
 
-    def forget(self, gateway_id: str, connections: Mapping[str, Sequence[str]]) -> None:
+    def forget(self, gateway_id: str, user_ids: Iterable[str], connections: Iterable[str]) -> None:
         """Take a gateway that is gone out of its users' sets, which their living connections keep from expiring.
 
         Gone is one whose own entry has expired. One that has just lost its subscription is left alone: its entry is
         written together with its users', so while that is missing they have nothing to lose.
         """
         gateway_key = _gateway_key(gateway_id)
+        dead = [connection_id for connection_id in connections if gateway_of(connection_id) == gateway_id]
 
         def remove(pipe: "redis.client.Pipeline") -> None:
             gone = not pipe.exists(gateway_key)
             pipe.multi()
-            for user, ids in connections.items():
-                dead = [connection_id for connection_id in ids if gateway_of(connection_id) == gateway_id]
-                if gone and dead:
-                    pipe.srem(f"user_connections:{user}", *dead)
+            for user in user_ids if gone and dead else ():
+                pipe.srem(_user_key(user), *dead)
 
         with naming_failures():
             self._client.transaction(remove, gateway_key)

@@ -35,10 +35,10 @@ class FakeRoutes:
         self.published: list[dict[str, Any]] = []
         self.away = False
 
-    def connections_of(self, user_ids: Iterable[str]) -> dict[str, list[str]]:
+    def connections_of(self, groups: Sequence[Iterable[str]]) -> list[list[str]]:
         if self.away:
             raise StoreUnavailable("Redis is away")
-        return {user: self.connections[user] for user in user_ids if user in self.connections}
+        return [[found for user in users for found in self.connections.get(user, ())] for users in groups]
 
     def publish(self, payloads: Mapping[str, bytes]) -> set[str]:
         self.published += [{"gateway": gateway, **json.loads(data)} for gateway, data in payloads.items()]
@@ -206,7 +206,7 @@ class TestMalformed:
 class TestRouting:
     def test_connections_are_grouped_by_the_gateway_their_id_names(self) -> None:
         parcel = Parcel(frozenset({"ann"}), [({"type": "x"}, None)])
-        found = payloads([parcel], {"ann": ["g1.a", "g1.b", "g2.c"]})
+        found = payloads([(parcel, ["g1.a", "g1.b", "g2.c"])])
         assert {gateway: json.loads(data)["deliveries"][0]["connection_ids"] for gateway, data in found.items()} == {
             "g1": ["g1.a", "g1.b"],
             "g2": ["g2.c"],
