@@ -1,21 +1,30 @@
-"""The stores under contract: the same assertions on the fake that runs in-process and on the engine of this run."""
+"""The stores under contract: the same assertions on moto, which is AWS's word as others read it, and on the engine."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
-from moto import mock_aws
 
+from config.embedded.dynamodb import DynamoDbEngine
 from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
 
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="package")
+def moto_url() -> Iterator[str]:
+    with DynamoDbEngine(provide_program=lambda log, pause: None) as url:
+        yield url
+
 
 @pytest.fixture(params=["moto", "engine"])
-def options(request: pytest.FixtureRequest) -> Iterator[DynamoDBOptions]:
+def options(request: pytest.FixtureRequest) -> DynamoDBOptions:
     if request.param == "engine":
-        yield request.getfixturevalue("dynamodb_options")
-        return
-    with mock_aws():
-        yield DynamoDBOptions(region="us-east-1", table_prefix="moto_")
+        found: DynamoDBOptions = request.getfixturevalue("dynamodb_options")
+        return found
+    url = request.getfixturevalue("moto_url")
+    return DynamoDBOptions(region="us-east-1", endpoint_url=url, table_prefix=f"moto{next(_numbers)}_")
 
 
 @pytest.fixture

@@ -1,18 +1,23 @@
 """The one connection of a process to DynamoDB: pooled, timed, counted, guarded.
 
-PynamoDB's low-level `Connection` does the protocol. Here every request passes one gate, which refuses writes in a
+PynamoDB's low-level `Connection` forms the requests. Here every one of them passes one gate, which refuses writes in a
 read-only process, counts, and turns the engine's failures into ours.
 """
 
 import threading
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import NoCredentialsError
+from botocore.session import Session
 from pynamodb.connection import Connection
 
-from config.stores.dynamodb.lean import make_lean
+from config.kernel.randomness import Randomness
+from config.kernel.retry import RetryPolicy
+from config.stores.dynamodb.http import Pool
+from config.stores.dynamodb.signing import Credentials
+from config.stores.dynamodb.wire import EngineFailure, Wire
 from config.stores.errors import (
     CancellationReason,
     ConditionFailed,
@@ -60,61 +65,78 @@ class DynamoDBOptions:
 
 
 class ParleyConnection(Connection):
-    """A PynamoDB connection with a gate."""
+    """PynamoDB's connection, which knows the tables and forms requests, on a wire of our own, with a gate."""
 
     def __init__(self, options: DynamoDBOptions, *, read_only: bool) -> None:
-        super().__init__(
-            region=options.region,
-            host=options.endpoint_url,
-            connect_timeout_seconds=options.connect_timeout,
-            read_timeout_seconds=options.read_timeout,
-            retry_configuration={"total_max_attempts": options.attempts, "mode": "standard"},
-            max_pool_connections=options.pool_size,
-        )
+        super().__init__(region=options.region, host=options.endpoint_url)
         self.read_only = read_only
+        self._options = options
+        self._randomness = Randomness()
         self._making = threading.Lock()
-        self._lean: Any = None
+        self._made: Wire | None = None
 
     @property
-    def client(self) -> Any:
-        """PynamoDB's client on a lean wire, made once however many threads ask first, and anew without credentials."""
-        if self._lean is not None and self._lean._request_signer._credentials:
-            return self._lean
-        with self._making:
-            client = super().client
-            if client is not self._lean:
-                make_lean(client)
-                self._lean = client
-            return client
+    def endpoint(self) -> str:
+        """Ours, or the region's own."""
+        return self._options.endpoint_url or str(self.client.meta.endpoint_url)
+
+    @property
+    def _wire(self) -> Wire:
+        """Made once, however many threads ask first."""
+        if self._made is None:
+            with self._making:
+                self._made = self._made or self._make_wire()
+        return self._made
+
+    def _make_wire(self) -> Wire:
+        options, url = self._options, self.endpoint
+        pool = Pool(
+            url,
+            connect_timeout=options.connect_timeout,
+            read_timeout=options.read_timeout,
+            size=options.pool_size,
+        )
+        retry = RetryPolicy(attempts=options.attempts, first_pause=0.1, longest_pause=1.0)
+        session = self.session
+        return Wire(pool, url=url, region=options.region, credentials=lambda: _credentials(session), retry=retry)
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Send one request. PynamoDB's own version would also log every item at DEBUG: message texts stay private."""
+        """Send one request."""
         if self.read_only and operation_name not in READ_OPERATIONS:
             DYNAMODB_REQUESTS.labels(operation_name, "refused").inc()
             raise WriteRefused(f"{operation_name} through a read-only client")
+        if operation_name == "TransactWriteItems":
+            # By which DynamoDB knows the repetitions of one request that the wire makes.
+            operation_kwargs = {"ClientRequestToken": self._randomness.take().hex(), **operation_kwargs}
         outcome, started = "ok", perf_counter()
         try:
-            return dict(self.client._make_api_call(operation_name, operation_kwargs))
-        except ClientError as error:
-            outcome = error.response.get("Error", {}).get("Code", "Unknown")
+            return self._wire.call(operation_name, operation_kwargs)
+        except EngineFailure as error:
+            outcome = error.code
             raise _named(error, operation_name) from error
-        except BotoCoreError as error:
-            outcome = type(error).__name__
-            raise StoreUnavailable(f"DynamoDB did not answer ({outcome})") from error
+        except StoreUnavailable:
+            outcome = "unavailable"
+            raise
         finally:
             DYNAMODB_SECONDS.labels(operation_name).observe(perf_counter() - started)
             DYNAMODB_REQUESTS.labels(operation_name, outcome).inc()
 
 
-def _named(error: ClientError, operation: str) -> Exception:
+def _credentials(session: Session) -> Credentials:
+    """Those of the moment: botocore finds them once and keeps them fresh."""
+    found = session.get_credentials()
+    if found is None:
+        raise NoCredentialsError
+    return cast(Credentials, found.get_frozen_credentials())
+
+
+def _named(error: EngineFailure, operation: str) -> Exception:
     """Our name for a failure that DynamoDB reported."""
-    response: dict[str, Any] = dict(error.response)
-    code = response.get("Error", {}).get("Code", "Unknown")
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code = error.code
     if code == "ConditionalCheckFailedException":
         return ConditionFailed()
     if code == "TransactionCanceledException":
-        return TransactionCancelled([_reason(raw) for raw in response.get("CancellationReasons", [])])
+        return TransactionCancelled([_reason(raw) for raw in error.reasons])
     if code in _THROTTLES:
         return Throttled("DynamoDB is over capacity")
     if code in _CONFLICTS:
@@ -123,11 +145,11 @@ def _named(error: ClientError, operation: str) -> Exception:
         return TableMissing("A table is missing: the operator runs `manage.py create_tables`")
     if code in _BUSY:
         return TableBusy(f"DynamoDB is still at work on a table ({code})")
-    if code in _TRANSIENT or status >= 500:
+    if code in _TRANSIENT or error.status >= 500:
         return StoreUnavailable(f"DynamoDB cannot serve now ({code})")
     if code == "UnknownOperationException":
         return OperationUnknown(f"This engine does not offer {operation}")
-    return StoreRefused(f"DynamoDB refused {operation}: {code}: {response.get('Error', {}).get('Message', '')}")
+    return StoreRefused(f"DynamoDB refused {operation}: {code}: {error.message}")
 
 
 def _reason(raw: dict[str, Any]) -> CancellationReason | None:

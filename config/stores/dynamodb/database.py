@@ -16,7 +16,6 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
-from config.kernel.randomness import Randomness
 from config.kernel.retry import RetryPolicy
 from config.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
 from config.stores.dynamodb.patterns import AccessPattern, M, Operation
@@ -84,7 +83,6 @@ class Database:
         self._prefix = options.table_prefix
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
-        self._randomness = Randomness()
 
     def table_name(self, model: type[Model]) -> str:
         """The deployed name of a model's table; the first use tells the connection its keys."""
@@ -292,10 +290,7 @@ class Database:
         policy = retry or self._retry
         for attempt in policy.tries(self._sleep):
             try:
-                self.connection.dispatch(
-                    "TransactWriteItems",
-                    {"TransactItems": [write.request for write in writes], "ClientRequestToken": self._token()},
-                )
+                self.connection.dispatch("TransactWriteItems", {"TransactItems": [write.request for write in writes]})
             except (TransactionCancelled, TransactionConflict) as error:
                 transient = isinstance(error, TransactionConflict) or error.is_transient
                 if not transient or policy.attempts == 1:
@@ -306,10 +301,6 @@ class Database:
                 break
         for pattern, count in Counter(write.pattern for write in writes).items():
             _count(pattern, count)
-
-    def _token(self) -> str:
-        """By which DynamoDB knows the repetitions of one request that botocore makes; a try of ours is a new one."""
-        return self._randomness.take().hex()
 
     def _put_request(self, pattern: AccessPattern[Any], item: Model, condition: Condition | None) -> dict[str, Any]:
         request: dict[str, Any] = {"TableName": self.table_name(pattern.model), "Item": item.serialize()}

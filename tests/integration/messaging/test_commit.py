@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 import pytest
-from botocore.exceptions import ReadTimeoutError
 
 from config.kernel.ids import ChatId, UserId
 from config.stores.dynamodb import Database
+from config.stores.dynamodb.http import END_OF_HEAD, Answer
 from config.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
 from messaging.errors import Overloaded
 from messaging.services.history import Window
@@ -307,22 +307,22 @@ class TestTheWire:
     def test_a_request_repeated_by_the_client_carries_the_same_token_and_is_done_once(
         self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        session = stage.database.connection.client._endpoint.http_session
-        send, tokens = session.send, []
+        pool = stage.database.connection._wire._pool
+        exchange, tokens = pool.exchange, []
 
-        def lose_the_first_answer(request: Any) -> Any:
-            response = send(request)
-            if token := orjson.loads(request.body).get("ClientRequestToken"):
+        def lose_the_first_answer(request: bytes) -> Answer:
+            answer = exchange(request)
+            if token := orjson.loads(request.partition(END_OF_HEAD)[2]).get("ClientRequestToken"):
                 tokens.append(token)
                 if len(tokens) == 1:
-                    raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
-            return response
+                    raise TimeoutError
+            return answer
 
-        monkeypatch.setattr(session, "send", lose_the_first_answer)
+        monkeypatch.setattr(pool, "exchange", lose_the_first_answer)
         sent = stage.committer.send(stage.draft(chat, ann))
         assert (sent.message.sequence, sent.duplicate) == (1, False)
         assert stage.wire.operations == ["BatchGetItem", "TransactWriteItems"]
-        assert len(tokens) == 2
+        assert (len(tokens), len(set(tokens))) == (2, 1)
         assert len(set(tokens)) == 1
 
 

@@ -1,0 +1,129 @@
+"""HTTP on kept connections, against a server that answers whatever the test wants, in whatever pieces."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from config.stores.dynamodb.http import END_OF_HEAD, Pool
+
+REQUEST = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
+
+
+class Server:
+    """Serves one connection at a time: each request gets the next script, a list of pieces; None hangs up."""
+
+    def __init__(self) -> None:
+        self.scripts: list[list[bytes | None]] = []
+        self.connections = 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                wire, _ = self._listening.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with wire:
+                self._talk(wire)
+
+    def _talk(self, wire: socket.socket) -> None:
+        while self.scripts:
+            received = b""
+            while END_OF_HEAD + b"{}" not in received:
+                data = wire.recv(4096)
+                if not data:
+                    return
+                received += data
+            for piece in self.scripts.pop(0):
+                if piece is None:
+                    return
+                wire.sendall(piece)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def pool(server: Server) -> Iterator[Pool]:
+    pool = Pool(server.url, connect_timeout=1.0, read_timeout=0.3, size=2)
+    yield pool
+    pool.close()
+
+
+def answer(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def test_a_connection_is_kept_and_used_again(server: Server, pool: Pool) -> None:
+    server.scripts = [[answer(b"one")], [answer(b"two")]]
+    assert [pool.exchange(REQUEST).body for _ in range(2)] == [b"one", b"two"]
+    assert server.connections == 1
+
+
+def test_an_answer_in_pieces_is_put_together(server: Server, pool: Pool) -> None:
+    server.scripts = [[b"HTTP/1.1 200", b" OK\r\nContent-Le", b"ngth: 5\r\n\r", b"\nhe", b"llo"]]
+    assert pool.exchange(REQUEST).body == b"hello"
+
+
+def test_chunks_are_joined(server: Server, pool: Pool) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    server.scripts = [[head + b"5\r\nhel", b"lo\r\n6;x=y\r\n wor", b"ld\r\n", b"0\r\n\r\n"], [answer(b"next")]]
+    assert pool.exchange(REQUEST).body == b"hello world"
+    assert pool.exchange(REQUEST).body == b"next"
+
+
+def test_a_server_that_says_close_is_taken_at_its_word(server: Server, pool: Pool) -> None:
+    closing = b"HTTP/1.1 400 Bad\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    server.scripts = [[closing, None], [answer(b"again")]]
+    assert pool.exchange(REQUEST).status == 400
+    assert pool.exchange(REQUEST).body == b"again"
+    assert server.connections == 2
+
+
+def test_a_connection_that_ended_while_it_rested_is_not_used(
+    server: Server, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.scripts = [[answer(b"one"), None], [answer(b"two")]]
+    assert pool.exchange(REQUEST).body == b"one"
+    (resting,) = pool._idle
+    resting._wire.recv(1)  # waits for the goodbye
+    resting.used_at -= 60
+    assert pool.exchange(REQUEST).body == b"two"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [],
+        [None],
+        [b"HTTP/1.1 200 OK\r\n", None],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"],
+        [b"not HTTP at all\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"],
+    ],
+)
+def test_whatever_goes_wrong_is_an_os_error_and_the_connection_is_dropped(
+    server: Server, pool: Pool, script: list[bytes | None]
+) -> None:
+    server.scripts = [script, [answer(b"fine")]]
+    with pytest.raises(OSError):  # noqa: PT011 - any of them
+        pool.exchange(REQUEST)
+    assert not pool._idle
+
+
+def test_nobody_listening_is_an_os_error() -> None:
+    pool = Pool("http://127.0.0.1:1", connect_timeout=0.2, read_timeout=0.2, size=1)
+    with pytest.raises(OSError):  # noqa: PT011 - any of them
+        pool.exchange(REQUEST)

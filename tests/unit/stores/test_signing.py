@@ -1,0 +1,41 @@
+"""Our signatures are botocore's."""
+
+from datetime import UTC, datetime
+from unittest.mock import patch
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.stores.dynamodb.signing import CONTENT_TYPE, Signer
+
+REGION, HOST = "eu-west-1", "dynamodb.eu-west-1.amazonaws.com"
+NOW = datetime(2026, 1, 30, 14, 30, 5, tzinfo=UTC)
+ascii_text = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
+
+
+def botocores(operation: str, body: bytes, credentials: Credentials) -> str:
+    headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": f"DynamoDB_20120810.{operation}", "Host": HOST}
+    request = AWSRequest(method="POST", url=f"https://{HOST}/", data=body, headers=headers)
+    with patch("botocore.auth.get_current_datetime", return_value=NOW.replace(tzinfo=None)):
+        SigV4Auth(credentials, "dynamodb", REGION).add_auth(request)
+    return str(request.headers["Authorization"])
+
+
+@given(st.binary(max_size=200), ascii_text, ascii_text, st.none() | ascii_text)
+def test_the_same_request_is_signed_alike(body: bytes, access: str, secret: str, token: str | None) -> None:
+    credentials = Credentials(access, secret, token)
+    head = Signer(host=HOST, region=REGION, now=lambda: NOW).head("Query", body, credentials)
+    (authorization,) = [line for line in head.decode().split("\r\n") if line.startswith("authorization: ")]
+    assert authorization.removeprefix("authorization: ") == botocores("Query", body, credentials)
+
+
+def test_a_new_day_and_a_new_secret_each_get_a_key_of_their_own() -> None:
+    days = iter([NOW, NOW.replace(day=31), NOW])
+    signer = Signer(host=HOST, region=REGION, now=lambda: next(days))
+    old, new = Credentials("a", "old"), Credentials("a", "new")
+    heads = [signer.head("Query", b"{}", each) for each in (old, old, new)]
+    assert len({head.partition(b"Signature=")[2] for head in heads}) == 3
+    assert botocores("Query", b"{}", new).encode() in heads[2]
