@@ -98,7 +98,7 @@ class Committer:
             self._waiting += 1
             metrics.WAITING.set(self._waiting)
             self._lanes.add(entry)
-            self._to_read.notify()
+            self._wake()
             self._start()
         return entry.answer
 
@@ -128,6 +128,13 @@ class Committer:
             self._started = True
             for thread in self._threads:
                 thread.start()
+
+    def _wake(self) -> None:
+        """Wake a thread that has something to do; any other would only take the interpreter from the rest."""
+        if self._lanes.can_commit:
+            self._to_commit.notify()
+        elif self._lanes.can_read:
+            self._to_read.notify()
 
     # Reading
 
@@ -163,8 +170,7 @@ class Committer:
                 if refused is not None:
                     current.add(part.chat_id)
                     clashing += refused
-            self._to_commit.notify()
-            self._to_read.notify()
+            self._wake()
         self._fail(clashing, ClientMessageIdConflict())
         for entry, error in verdicts.refused:
             if entry.draft.chat_id in current:
@@ -176,7 +182,7 @@ class Committer:
     def _give_up_reading(self, parts: Sequence[Part], error: ParleyError) -> None:
         with self._lock:
             current = [part for part in parts if self._lanes.finish_reading(part, ()) is not None]
-            self._to_read.notify()
+            self._wake()
         for part in current:
             self._fail(part.entries, error)
 
@@ -192,8 +198,7 @@ class Committer:
         with self._lock:
             while not self._stopped:
                 if parts := self._lanes.start_committing():
-                    self._to_read.notify()
-                    self._to_commit.notify()
+                    self._wake()
                     return parts
                 self._to_commit.wait()
             return None
@@ -225,8 +230,7 @@ class Committer:
         with self._lock:
             for part in parts:
                 self._lanes.finish_committing(part)
-            self._to_commit.notify()
-            self._to_read.notify()
+            self._wake()
 
     def _send_back(self, stumble: Stumble) -> None:
         """The chat is read again after a pause, without those who have used up their tries."""
@@ -245,8 +249,8 @@ class Committer:
                 or now - entry.arrived > DEADLINE
             ]
             self._lanes.stumble(stumble.part, failed=failed, until=now + self._retry.pause(attempt))
-            self._to_read.notify()
-            self._to_commit.notify()
+            self._to_read.notify()  # to learn when the chat may be read again
+            self._wake()
         self._fail(failed, stumble.error)
 
     # Answering

@@ -188,15 +188,20 @@ class Ingest:
         numbered: Sequence[tuple[Part, list[Message]]],
         now: datetime,
     ) -> tuple[list[Write], list[Part]]:
-        """The transaction's items, and beside each the part that it belongs to."""
-        writes: list[Write] = []
-        owners: list[Part] = []
+        """The transaction's items, and beside each the part that it belongs to.
+
+        Table by table: the embedded engine prepares its statements once a table, and DynamoDB does not mind.
+        """
+        counters: list[tuple[Write, Part]] = []
+        keys: list[tuple[Write, Part]] = []
+        places: list[tuple[Write, Part]] = []
         for (part, current), (_, messages) in zip(ready, numbered, strict=True):
-            writes.append(self._posting.moving_counter(part.chat_id, current=current, added=len(messages), now=now))
-            for message in messages:
-                writes += (self._keys.remembering(message, now=now), self._messages.storing(message))
-            owners += [part] * (1 + 2 * len(messages))
-        return writes, owners
+            move = self._posting.moving_counter(part.chat_id, current=current, added=len(messages), now=now)
+            counters.append((move, part))
+            keys += ((self._keys.remembering(message, now=now), part) for message in messages)
+            places += ((self._messages.storing(message), part) for message in messages)
+        everything = counters + keys + places
+        return [write for write, _ in everything], [part for _, part in everything]
 
     def _blame(
         self,

@@ -102,6 +102,14 @@ class Lanes:
         lane.queued.append(entry)
         self._refresh(lane)
 
+    @property
+    def can_read(self) -> bool:
+        return bool(self._readable) and not self._committable
+
+    @property
+    def can_commit(self) -> bool:
+        return bool(self._committable)
+
     def start_reading(self, now: float) -> list[Part]:
         """The next batch to read; empty while a batch that is already read waits for a transaction.
 
