@@ -5,7 +5,6 @@ import config.reactor  # isort: skip  # noqa: F401 - before anything else can in
 import asyncio
 import gc
 import logging
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,9 +18,6 @@ from config.sockets import ParleySocket, SocketLine
 log = logging.getLogger(__name__)
 
 MAX_FRAME_BYTES = 16 * 1024
-# Seconds after which a thread that waits for the interpreter gets it. The event loop is always busy under load, and a
-# commit asks for the interpreter after each of its network calls: with Python's 5 ms, waiting is most of what it does.
-SWITCH_INTERVAL = 0.0005
 # Objects made before the young are searched for garbage. What was made at the start is never searched.
 GARBAGE = 20_000
 
@@ -36,7 +32,6 @@ class ParleyServer(Server):  # type: ignore[misc]
 
     def run(self) -> None:
         WebSocketFactory.protocol = ParleySocket
-        sys.setswitchinterval(SWITCH_INTERVAL)
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE)

@@ -113,11 +113,13 @@ class SocketLine:
         if socket.state != socket.STATE_OPEN:
             return
         if self._is_plain and not transport.dataBuffer and not transport._tempDataLen and not transport.disconnecting:
-            written = transport.writeSomeData(frame)
-            if written == len(frame):
+            try:
+                sent = transport.socket.send(frame)
+            except OSError:  # the buffer is full, or the connection is lost, which Twisted will notice
+                sent = 0
+            if sent == len(frame):
                 return
-            if isinstance(written, int):
-                frame = frame[written:]
+            frame = frame[sent:]
         transport.write(frame)
 
     def frame_taken(self) -> None:

@@ -1,7 +1,7 @@
 """The WebSocket's language: client frames read into requests, server frames written once for all who get them."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from messaging.services.history import Page
 log = logging.getLogger(__name__)
 
 WHOLE_TEXT = 0x81
+MAX_BATCH = 100
 
 
 class BadFrame(Malformed):
@@ -136,9 +137,6 @@ class Messages:
     def follows(self, other: "Messages") -> bool:
         return self.chat_id == other.chat_id and self.first > other.last
 
-    def __add__(self, later: "Messages") -> "Messages":
-        return Messages(self.chat_id, self.first, later.last, self.bodies + later.bodies)
-
 
 @dataclass(frozen=True, slots=True)
 class Plain:
@@ -154,24 +152,42 @@ class Plain:
 Frame = Messages | Plain
 
 
-def delivered(frames: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
-    """What the fanout sent, ready to be written: runs of messages of one chat together, the rest as it is."""
-    run: Messages | None = None
+def delivered(frames: Sequence[Mapping[str, Any]]) -> list[Frame]:
+    """What the fanout sent, ready to be written: messages of one chat that follow each other together."""
+    return joined([_message(frame) if frame.get("type") == "message" else plain(frame) for frame in frames])
+
+
+def _message(frame: Mapping[str, Any]) -> Messages:
+    body = orjson.dumps({name: value for name, value in frame.items() if name != "type"})
+    return Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (body,))
+
+
+def joined(frames: Sequence[Frame]) -> list[Frame]:
+    """The same frames, runs of messages of one chat put together as far as a batch may hold them."""
+    ready: list[Frame] = []
+    run: list[Messages] = []
     for frame in frames:
-        if frame.get("type") != "message":
-            if run is not None:
-                yield run
-                run = None
-            yield plain(frame)
-            continue
-        body = orjson.dumps({name: value for name, value in frame.items() if name != "type"})
-        one = Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (body,))
-        if run is not None and not one.follows(run):
-            yield run
-            run = None
-        run = one if run is None else run + one
-    if run is not None:
-        yield run
+        if run and not (
+            isinstance(frame, Messages)
+            and frame.follows(run[-1])
+            and sum(len(each.bodies) for each in run) + len(frame.bodies) <= MAX_BATCH
+        ):
+            ready.append(_together(run))
+            run = []
+        if isinstance(frame, Messages):
+            run.append(frame)
+        else:
+            ready.append(frame)
+    if run:
+        ready.append(_together(run))
+    return ready
+
+
+def _together(run: Sequence[Messages]) -> Messages:
+    if len(run) == 1:
+        return run[0]
+    bodies = tuple(body for messages in run for body in messages.bodies)
+    return Messages(run[0].chat_id, run[0].first, run[-1].last, bodies)
 
 
 def plain(frame: Mapping[str, Any]) -> Plain:

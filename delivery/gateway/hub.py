@@ -8,10 +8,9 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
-import orjson
 import redis.asyncio
 from prometheus_client import Counter, Gauge
 from redis.exceptions import RedisError
@@ -22,6 +21,7 @@ from delivery.gateway import frames
 from delivery.gateway.closing import Close
 from delivery.gateway.mailbox import Mailbox
 from delivery.gateway.rounds import Rounds
+from delivery.gateway.sorting import sorted_out
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ RECHECK_AFTER = 30.0
 RESYNC_SPREAD = 1.0
 DRAIN_SPREAD = 3.0
 ENDED_LATELY = 1_000
+PUBSUB_CHECK = 5.0
+AT_ONCE = 50
 
 
 class Socket(Protocol):
@@ -158,11 +160,16 @@ class Hub:
             async with self._client.pubsub() as pubsub:
                 await pubsub.subscribe(deliver_channel(self.gateway_id))
                 while True:
-                    message = await pubsub.get_message(timeout=5.0)  # in between, the client checks the connection
-                    if message is not None and message["type"] == "subscribe":
-                        self._notice_subscription()
-                    elif message is not None and message["type"] == "message":
-                        self.hand_over(message["data"])
+                    # In between, the client checks the connection.
+                    message = await pubsub.get_message(timeout=PUBSUB_CHECK)
+                    payloads: list[bytes] = []
+                    while message is not None:
+                        if message["type"] == "subscribe":
+                            self._notice_subscription()
+                        elif message["type"] == "message":
+                            payloads.append(message["data"])
+                        message = await pubsub.get_message(timeout=0.0) if len(payloads) < AT_ONCE else None
+                    self.hand_over(payloads)
         finally:
             self._subscribed.clear()
 
@@ -172,23 +179,14 @@ class Hub:
         self._has_been_subscribed = True
         self._subscribed.set()
 
-    def hand_over(self, payload: bytes) -> None:
-        """Give each connection its frames, each encoded once for all of them."""
-        try:
-            deliveries = orjson.loads(payload)["deliveries"]
-            ready = [
-                (delivery["connection_ids"], list(frames.delivered(delivery["messages"]))) for delivery in deliveries
-            ]
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            log.exception("a delivery cannot be read")
-            return
-        for connection_ids, batch in ready:
-            for connection_id in connection_ids:
-                socket = self._sockets.get(connection_id)
-                if socket is not None:
-                    for frame in batch:
-                        socket.deliver(frame)
-            DELIVERED.inc(len(connection_ids) * len(batch))
+    def hand_over(self, payloads: Sequence[bytes]) -> None:
+        """Give each connection its frames."""
+        for connection_id, ready in sorted_out(payloads):
+            socket = self._sockets.get(connection_id)
+            if socket is not None:
+                for frame in ready:
+                    socket.deliver(frame)
+                DELIVERED.inc(len(ready))
 
     async def _listen(self) -> None:
         """Close the sockets of sessions that have ended."""

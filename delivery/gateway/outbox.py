@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from config.kernel.line import Line
-from delivery.gateway.frames import Frame, Messages
+from delivery.gateway.frames import Frame, joined
 
 MAX_FRAMES = 1_000
 MAX_BYTES = 4 * 1024 * 1024
-MAX_COALESCED = 100
 
 
 class Outbox:
@@ -76,20 +75,16 @@ class Outbox:
                     self._line.write(self._next().wire)
                 else:
                     await self._line.open.wait()
+                    self._join()
         finally:
             self._writer = None
 
     def _next(self) -> Frame:
-        frame = self._take()
-        while isinstance(frame, Messages) and self._waiting and len(frame.bodies) < MAX_COALESCED:
-            later = self._waiting[0]
-            if not isinstance(later, Messages) or not later.follows(frame):
-                break
-            self._take()
-            frame += later
-        return frame
-
-    def _take(self) -> Frame:
         frame = self._waiting.popleft()
         self._bytes -= len(frame.payload)
         return frame
+
+    def _join(self) -> None:
+        """What has piled up for one chat goes as one frame."""
+        self._waiting = deque(joined(tuple(self._waiting)))
+        self._bytes = sum(len(frame.payload) for frame in self._waiting)

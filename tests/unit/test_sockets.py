@@ -51,7 +51,13 @@ class Transport:
     def _tempDataLen(self) -> int:  # noqa: N802 - Twisted's name
         return len(self.dataBuffer)
 
-    def writeSomeData(self, data: bytes) -> int:  # noqa: N802 - Twisted's name
+    @property
+    def socket(self) -> "Transport":
+        return self
+
+    def send(self, data: bytes) -> int:
+        if not self.room:
+            raise BlockingIOError
         taken = data[: self.room]
         self.room -= len(taken)
         self.written += taken
@@ -154,6 +160,11 @@ class TestWriting:
         transport.room = 100
         line.write(b"second")
         assert (transport.written, transport.dataBuffer) == (b"fir", b"stsecond")
+
+    async def test_a_full_socket_takes_nothing(self) -> None:
+        line, transport = self.line(room=0)
+        line.write(b"frame")
+        assert (transport.written, transport.dataBuffer) == (b"", b"frame")
 
     async def test_a_client_that_is_leaving_gets_nothing(self) -> None:
         line, transport = self.line(room=100)

@@ -96,7 +96,21 @@ class TestDeliveries:
         first, second = Messages("a", 1, 2, (b"{}", b"{}")), Messages("a", 3, 3, (b"{}",))
         assert second.follows(first)
         assert not first.follows(second)
-        assert (first + second).last == 3
+        (both,) = frames.joined([first, second])
+        assert isinstance(both, Messages)
+        assert (both.first, both.last, len(both.bodies)) == (1, 3, 3)
+        assert frames.joined([second, first]) == [second, first]
+
+    def test_a_batch_holds_a_hundred(self) -> None:
+        many = frames.delivered([message(sequence) for sequence in range(1, 251)])
+        assert [len(each.bodies) for each in many if isinstance(each, Messages)] == [100, 100, 50]
+
+    @pytest.mark.parametrize(("size", "head"), [(125, 2), (126, 4), (65_535, 4), (65_536, 10)])
+    def test_on_the_wire_it_is_a_whole_text_frame_of_that_length(self, size: int, head: int) -> None:
+        wire = frames.Plain(b"x" * size).wire
+        assert (wire[0], len(wire), wire[head:]) == (0x81, head + size, b"x" * size)
+        stated = wire[1] if head == 2 else int.from_bytes(wire[2:head])
+        assert stated == size
 
 
 class TestErrors:

@@ -44,14 +44,37 @@ def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
     return made
 
 
+def delivering(connection_ids: list[str], sequence: int) -> bytes:
+    message = {"type": "message", "chat_id": "chat", "sequence": sequence}
+    return orjson.dumps({"deliveries": [{"connection_ids": connection_ids, "messages": [message]}]})
+
+
 class TestHandingOver:
     def test_frames_go_to_the_sockets_named_and_to_no_other(self) -> None:
         ann, bob = FakeSocket("ann"), FakeSocket("bob")
         message = {"type": "message", "chat_id": "chat", "sequence": 1}
         deliveries = [{"connection_ids": ["gw.ann", "gw.gone"], "messages": [message]}]
-        hub_of(ann, bob).hand_over(orjson.dumps({"type": "deliver", "deliveries": deliveries}))
+        hub_of(ann, bob).hand_over([orjson.dumps({"type": "deliver", "deliveries": deliveries})])
         assert [orjson.loads(frame.payload) for frame in ann.frames] == [message]
         assert bob.frames == []
+
+    def test_what_waits_together_is_written_together_and_encoded_once_for_all_who_get_the_same(self) -> None:
+        sockets = [FakeSocket(name) for name in ("ann", "bob", "eve")]
+        payloads = [
+            delivering(["gw.ann", "gw.bob", "gw.eve"], 1),
+            delivering(["gw.ann", "gw.bob"], 2),
+            delivering(["gw.ann", "gw.bob", "gw.eve"], 3),
+        ]
+        hub_of(*sockets).hand_over(payloads)
+        (ann,), (bob,), eve = (socket.frames for socket in sockets)
+        assert ann is bob
+        assert [body["sequence"] for body in orjson.loads(ann.payload)["messages"]] == [1, 2, 3]
+        assert [body["sequence"] for frame in eve for body in orjson.loads(frame.payload)["messages"]] == [1, 3]
+
+    def test_one_that_cannot_be_read_keeps_no_other_back(self) -> None:
+        ann = FakeSocket("ann")
+        hub_of(ann).hand_over([delivering(["gw.ann"], 1), b"{", delivering(["gw.ann"], 2)])
+        assert [body["sequence"] for body in orjson.loads(ann.frames[0].payload)["messages"]] == [1, 2]
 
     @pytest.mark.parametrize(
         "payload",
@@ -66,7 +89,7 @@ class TestHandingOver:
     )
     def test_what_cannot_be_read_does_no_harm(self, payload: bytes) -> None:
         ann = FakeSocket("ann")
-        hub_of(ann).hand_over(payload)
+        hub_of(ann).hand_over([payload])
         assert ann.frames == []
 
 

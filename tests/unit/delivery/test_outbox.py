@@ -46,7 +46,7 @@ class Wire:
 
 
 def message(sequence: int, chat: str = "chat_a") -> frames.Frame:
-    return next(frames.delivered([{"type": "message", "chat_id": chat, "sequence": sequence}]))
+    return frames.delivered([{"type": "message", "chat_id": chat, "sequence": sequence}])[0]
 
 
 async def settle() -> None:
