@@ -1,80 +1,124 @@
-"""`python -m bench [W1 W2 …] [--runs 3]`: run the workloads, print a table, keep the figures as JSON."""
+"""Measure Parley: workloads with their costs, how cost grows, a reconnect storm.
+
+  python -m bench [W1 W2 …] [--runs 3] [--clients 1]      the workloads, all of them by default
+  python -m bench growth [messages members connections]   W1–W3 as things get larger
+  python -m bench storm                                   a thousand clients reconnect at once
+  python -m bench.ingest                                  the ingest path alone, in one process
+
+Each prints a table and leaves JSON and a picture in bench/results/. The engines are embedded ones, or those of
+DYNAMODB_ENDPOINT_URL, KAFKA_BOOTSTRAP_SERVERS and REDIS_URL when all three are set.
+"""
 
 import argparse
-import json
-import os
-import platform
-import statistics
-from datetime import UTC, datetime
+import gc
+import sys
 from pathlib import Path
 
 import uvloop
 
-from bench.stage import Report, Stage, running
-from bench.workloads import WORKLOADS, Figures
+from bench import growth
+from bench.figures import Figures, Spread, shown, summarise, table
+from bench.launch import running
+from bench.meter import DISTURBANCES, DISTURBED
+from bench.picture import picture
+from bench.results import Record
+from bench.stage import Stage
+from bench.workloads import Setting
+from bench.workloads.listed import WORKLOADS
 
-RESULTS = Path(__file__).parent / "results"
-
-
-def measured(stage: Stage, name: str, report: Report) -> Figures:
-    """A workload's figures, and what each message cost the processes and the engines."""
-    cpu, counters = stage.cpu(), stage.counters()
-    figures = uvloop.run(WORKLOADS[name](stage, report))
-    messages = figures.pop("messages", 0)
-    if messages:
-        spent = stage.cpu()
-        figures |= {f"cpu_ms_{part}": (spent[part] - cpu[part]) * 1000 / messages for part in spent}
-        counted = stage.counters()
-        figures |= {f"{part}_per_message": (counted[part] - counters[part]) / messages for part in counted}
-    return figures
-
-
-def median(runs: list[Figures]) -> dict[str, dict[str, float]]:
-    return {
-        name: {
-            "median": statistics.median(run[name] for run in runs),
-            "least": min(run[name] for run in runs),
-            "most": max(run[name] for run in runs),
-        }
-        for name in runs[0]
-    }
-
-
-def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
-    lines = ["| Workload | Figure | Median | Least–most |", "| --- | --- | ---: | ---: |"]
-    for workload, figures in results.items():
-        for name, spread in figures.items():
-            lines.append(
-                f"| {workload} | {name} | {spread['median']:,.2f} | {spread['least']:,.2f}–{spread['most']:,.2f} |"
-            )
-    return "\n".join(lines)
+BUSY = 0.8
+"""Of a core: a client that uses more may be what is measured."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("workloads", nargs="*", default=[], help=f"of {', '.join(WORKLOADS)} (default: all)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each workload (default 3)")
-    options = parser.parse_args()
-    chosen = [name.upper() for name in options.workloads] or list(WORKLOADS)
-    if unknown := set(chosen) - WORKLOADS.keys():
-        parser.error(f"no such workload: {', '.join(sorted(unknown))}")
-    report = Report()
-    results = {}
+    options = _options()
+    # The client keeps what it receives until the window is over: nothing of it is garbage before.
+    gc.disable()
     with running(report) as stage:
-        for name in chosen:
-            runs = []
-            for number in range(1, options.runs + 1):
-                report(f"{name}, run {number} of {options.runs}")
-                runs.append(measured(stage, name, report))
-                report(f"  {json.dumps({key: round(value, 2) for key, value in runs[-1].items()})}")
-            results[name] = median(runs)
-    now = datetime.now(UTC)
-    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{now:%Y-%m-%dT%H%M%S}.json"
-    path.write_text(json.dumps({"at": now.isoformat(), **machine, "results": results}, indent=2) + "\n")
-    print(table(results))  # noqa: T201 - the command's output
-    report(f"kept in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
+        if options.growth:
+            growth.run(stage, options.growth, report=report, say=say, clients=options.clients)
+        else:
+            _measure(stage, options)
+
+
+def _measure(stage: Stage, options: argparse.Namespace) -> None:
+    runs: dict[str, list[Figures]] = {name: [] for name in options.workloads}
+    setting = Setting(stage, report, clients=options.clients)
+    for name in options.workloads:
+        for number in range(1, options.runs + 1):
+            report(f"{name}, run {number} of {options.runs}: {WORKLOADS[name].__doc__}")
+            figures = uvloop.run(WORKLOADS[name](setting))
+            gc.collect()
+            report("  " + ", ".join(f"{key} {shown(value)}" for key, value in figures.items()))
+            _warn(figures, options.clients)
+            runs[name].append(figures)
+    results = {name: summarise(each) for name, each in runs.items()}
+    say(table(results))
+    _keep(stage, options, runs, results)
+
+
+def _keep(
+    stage: Stage,
+    options: argparse.Namespace,
+    runs: dict[str, list[Figures]],
+    results: dict[str, dict[str, Spread]],
+) -> None:
+    settings = {"workloads": options.workloads, "runs": options.runs, "clients": options.clients}
+    record = Record(stage.engines, settings)
+    document = {
+        "results": {name: {key: spread.to_json() for key, spread in each.items()} for name, each in results.items()},
+        "runs": runs,
+    }
+    name = "all" if options.workloads == list(WORKLOADS) else "-".join(options.workloads)
+    subtitle = f"{record.subtitle}, {options.runs} run{'s' if options.runs > 1 else ''}"
+    for path in record.keep(name, document, picture(results, subtitle=subtitle)):
+        report(f"kept in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
+
+
+def _warn(figures: Figures, clients: int) -> None:
+    for name, value in figures.items():
+        if name.endswith("core_share_client") and value > BUSY * clients:
+            report(f"  NOTE: {name} is {value:.2f}: the client may be the bottleneck (--clients {clients + 1}?)")
+        if name.endswith(DISTURBANCES) and value > DISTURBED:
+            report(f"  NOTE: {name} is {value:.2f}: somebody else uses this machine")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        epilog="workloads:\n" + "\n".join(f"  {name:5}  {work.__doc__}" for name, work in WORKLOADS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="*", metavar="WORKLOAD", help="of those below (default: all), or growth …")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each workload (default 3)")
+    parser.add_argument(
+        "--clients", type=int, default=1, help="client processes in W1, W2 and W5 (default 1; the others take one)"
+    )
+    options = parser.parse_args()
+    chosen = options.what
+    options.growth = []
+    if chosen[:1] == ["growth"]:
+        options.growth = chosen[1:] or list(growth.AXES)
+        if unknown := set(options.growth) - set(growth.AXES):
+            parser.error(f"growth of what? {', '.join(sorted(unknown))} is none of {', '.join(growth.AXES)}")
+    options.workloads = [name.upper() for name in chosen] or list(WORKLOADS)
+    if not options.growth and (unknown := set(options.workloads) - WORKLOADS.keys()):
+        parser.error(f"no such workload: {', '.join(sorted(unknown))}")
+    if options.runs < 1 or options.clients < 1:
+        parser.error("runs and clients are at least 1")
+    return options
+
+
+def report(line: str) -> None:
+    """Progress for whoever waits."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

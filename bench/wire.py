@@ -7,18 +7,17 @@ the protocol allows and which leaves the payload as it is.
 import asyncio
 import base64
 import os
-import re
 from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlsplit
 
-SEQUENCES = re.compile(rb'"sequence":(\d+)')
-
 Receive = Callable[[bytes], None]
+NO_MASK = b"\x00\x00\x00\x00"
+TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 
 
 class Wire(asyncio.Protocol):
-    """One socket. `receive` gets each text frame's bytes."""
+    """One socket. `receive` gets each text frame's bytes after the first, which says `connected`."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -31,28 +30,31 @@ class Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def write(self, payload: bytes, *, opcode: int = 1) -> None:
-        size = len(payload)
-        head = bytes([0x80 | opcode, 0x80 | size]) if size < 126 else bytes([0x80 | opcode, 0xFE]) + size.to_bytes(2)
+    def knock(self, request: bytes) -> None:
+        """Ask for the upgrade."""
         if self._transport is not None:
-            self._transport.write(head + b"\x00\x00\x00\x00" + payload)
+            self._transport.write(request)
+
+    def write(self, payload: bytes, *, opcode: int = TEXT) -> None:
+        """Into the void once the connection is closed, as with any socket: what matters is what comes back."""
+        if self._transport is not None and not self.closed.done():
+            self._transport.write(frame(payload, opcode=opcode))
+
+    @property
+    def is_open(self) -> bool:
+        return self.ready.done() and not self.closed.done()
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+        if not self.closed.done():
+            self.closed.set_result(1006)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if not self._upgraded:
-            head, found, self._buffer = self._buffer.partition(b"\r\n\r\n")
-            if not found:
-                self._buffer = head
-                return
-            if b" 101 " not in head.split(b"\r\n", 1)[0]:
-                self.ready.set_exception(ConnectionError(head.split(b"\r\n", 1)[0].decode()))
-                return
-            self._upgraded = True
-        self._read_frames()
+        buffer = self._buffer + data if self._buffer else data
+        self._buffer = buffer
+        if self._upgraded or self._upgrade():
+            self._read_frames(self._buffer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():
@@ -60,28 +62,42 @@ class Wire(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_exception(ConnectionError("closed before it was ready"))
 
-    def _read_frames(self) -> None:
-        buffer, place = self._buffer, 0
-        while len(buffer) - place >= 2:
-            opcode, size, start = buffer[place] & 0x0F, buffer[place + 1], place + 2
+    def _upgrade(self) -> bool:
+        head, found, rest = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return False
+        first = head.split(b"\r\n", 1)[0]
+        if b" 101 " not in first:
+            if not self.ready.done():
+                self.ready.set_exception(ConnectionError(first.decode()))
+            return False
+        self._buffer, self._upgraded = rest, True
+        return True
+
+    def _read_frames(self, buffer: bytes) -> None:
+        place, end = 0, len(buffer)
+        while end - place >= 2:
+            size, start = buffer[place + 1], place + 2
             if size == 126:
-                size, start = int.from_bytes(buffer[place + 2 : place + 4]), place + 4
+                size, start = int.from_bytes(buffer[start : start + 2]), start + 2
             elif size == 127:
-                size, start = int.from_bytes(buffer[place + 2 : place + 10]), place + 10
-            if len(buffer) < start + size:
+                size, start = int.from_bytes(buffer[start : start + 8]), start + 8
+            if end < start + size:
                 break
-            self._take(opcode, buffer[start : start + size])
+            opcode = buffer[place] & 0x0F
             place = start + size
-        self._buffer = buffer[place:]
+            if opcode == TEXT and self.ready.done():
+                self._receive(buffer[start:place])
+            else:
+                self._take(opcode, buffer[start:place])
+        self._buffer = buffer[place:] if place < end else b""
 
     def _take(self, opcode: int, payload: bytes) -> None:
-        if opcode == 1 and not self.ready.done():
+        if opcode == TEXT:
             self.ready.set_result(payload)
-        elif opcode == 1:
-            self._receive(payload)
-        elif opcode == 9:
-            self.write(payload, opcode=10)
-        elif opcode == 8:
+        elif opcode == PING:
+            self.write(payload, opcode=PONG)
+        elif opcode == CLOSE:
             code = int.from_bytes(payload[:2]) if payload else 1005
             if not self.ready.done():
                 self.ready.set_exception(ConnectionError(f"closed with {code}"))
@@ -89,8 +105,15 @@ class Wire(asyncio.Protocol):
                 self.closed.set_result(code)
 
 
-async def connect(url: str, token: str, receive: Receive) -> Wire:
-    """Return when the server has said `connected`."""
+def frame(payload: bytes, *, opcode: int = TEXT) -> bytes:
+    """As a client sends it, for payloads up to 64 KiB."""
+    size = len(payload)
+    head = bytes((0x80 | opcode, 0x80 | size)) if size < 126 else bytes((0x80 | opcode, 0xFE)) + size.to_bytes(2)
+    return head + NO_MASK + payload
+
+
+async def connect(url: str, token: str, receive: Receive, *, patience: float = 30.0) -> Wire:
+    """Return when the server has said `connected`. Raises `OSError` or `TimeoutError`."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     _, wire = await loop.create_connection(lambda: Wire(receive), parts.hostname or "", parts.port or 80)
@@ -103,7 +126,10 @@ async def connect(url: str, token: str, receive: Receive) -> Wire:
         "Sec-WebSocket-Version: 13",
         f"Authorization: Bearer {token}",
     )
-    if wire._transport is not None:
-        wire._transport.write("\r\n".join((*lines, "", "")).encode())
-    await asyncio.wait_for(wire.ready, 30)
+    wire.knock("\r\n".join((*lines, "", "")).encode())
+    try:
+        await asyncio.wait_for(wire.ready, patience)
+    except BaseException:
+        wire.close()
+        raise
     return wire

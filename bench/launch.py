@@ -1,0 +1,161 @@
+"""Starting what is measured: the engines, one `web` and one `fanout`, stopped with the block.
+
+The engines are embedded ones, or those of the usual environment variables when `DYNAMODB_ENDPOINT_URL`,
+`KAFKA_BOOTSTRAP_SERVERS` and `REDIS_URL` are all set.
+"""
+
+import asyncio
+import os
+import resource
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import django
+
+from bench.stage import Report, Stage
+from config.embedded.dynamodb import DynamoDbEngine
+from config.embedded.kafka import KafkaEngine
+from config.embedded.ports import LOOPBACK, ReservedPort
+from config.embedded.probe import get_status
+from config.embedded.processes import PROJECT_ROOT, ChildProcess, ignore_line, stop_together
+from config.embedded.redis import RedisEngine
+
+MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
+EXTERNAL = ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")
+SETTINGS = {"SEND_RATE": "1000000", "SEND_BURST": "1000000", "LOG_LEVEL": "WARNING"}
+"""No limit per sender: a benchmark is nobody's idea of a well-mannered one."""
+GRACE, READY_WITHIN = 15.0, 60.0
+COMPLAINTS = 5
+
+
+@contextmanager
+def running(report: Report) -> Iterator[Stage]:
+    """Raises `SystemExit` when the environment names some engines and not the others."""
+    _allow_many_sockets()
+    with ExitStack() as stack:
+        processes: dict[str, int] = {}
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
+        environment = {
+            "DJANGO_SETTINGS_MODULE": "config.settings.embedded",
+            "DATA_DIR": str(directory),
+            "SECRET_KEY": secrets.token_urlsafe(48),
+            **SETTINGS,
+        }
+        external = _names_external_engines()
+        report(f"starting, with {'the engines of the environment' if external else 'embedded engines'}")
+        if not external:
+            for engine in (DynamoDbEngine(data_dir=directory), KafkaEngine(), RedisEngine()):
+                stack.enter_context(engine)
+                environment |= engine.environment()
+                processes[engine.name] = engine.process.pid
+        os.environ.update(environment)
+        _run(("create_tables",), environment)
+        if external:
+            _run(("create_topics", "--replication", "auto"), environment)
+        services = Services(environment, report)
+        stack.callback(services.stop)
+        services.start()
+        django.setup()
+        from config.wiring import wiring  # noqa: PLC0415 - after django.setup()
+
+        parts = wiring()
+        stack.callback(lambda: asyncio.run(parts.close()))
+        yield Stage(parts, services, processes, engines="external" if external else "embedded")
+
+
+class Services:
+    """`web` and `fanout`."""
+
+    def __init__(self, environment: dict[str, str], report: Report) -> None:
+        self._environment = environment
+        self._report = report
+        self._ports = (ReservedPort(), ReservedPort())
+        self._web, self._fanout = (port.number for port in self._ports)
+        self._children: dict[str, ChildProcess] = {}
+
+    @property
+    def url(self) -> str:
+        return f"ws://{LOOPBACK}:{self._web}/ws"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Where each of them tells its counters."""
+        return tuple(f"http://{LOOPBACK}:{port}/metrics" for port in (self._web, self._fanout))
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {name: child.pid for name, child in self._children.items()}
+
+    def start(self) -> None:
+        """Return when they are ready."""
+        for port in self._ports:
+            port.hand_over()
+        self._start("web", "--port", str(self._web))
+        self._start("fanout", "--metrics-port", str(self._fanout))
+        self._wait("web", self._web, "/readyz")
+        self._wait("fanout", self._fanout, "/metrics")
+
+    def renew_web(self) -> None:
+        """Another process in its place."""
+        stop_together([self._children["web"]], grace=GRACE)
+        self._start("web", "--port", str(self._web))
+        self._wait("web", self._web, "/readyz")
+
+    def stop(self) -> None:
+        stop_together(list(self._children.values()), grace=GRACE)
+        for port in self._ports:
+            port.release()
+
+    def _start(self, name: str, *arguments: str) -> None:
+        command = (*MANAGE, name, *arguments)
+        log = _complaining(name, self._report)
+        self._children[name] = ChildProcess(name, command, environment=self._environment, log=log)
+
+    def _wait(self, name: str, port: int, path: str) -> None:
+        """Raises `RuntimeError` when it ends or is not ready in time."""
+        child, deadline = self._children[name], time.monotonic() + READY_WITHIN
+        while get_status(port, path) != HTTPStatus.OK:
+            if child.status is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{name} did not become ready: {' '.join(child.last_lines)[-300:]}")
+            time.sleep(0.05)
+
+
+def _names_external_engines() -> bool:
+    """All or none: whoever names one engine means another system."""
+    named = [name for name in EXTERNAL if os.environ.get(name)]
+    if named and len(named) < len(EXTERNAL):
+        raise SystemExit(f"{', '.join(named)} set, but not {', '.join(sorted(set(EXTERNAL) - set(named)))}")
+    return bool(named)
+
+
+def _allow_many_sockets() -> None:
+    """As many as the system lets us have, for this process and those it starts."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _complaining(name: str, report: Report) -> Report:
+    """What a process has to say, when it is a warning or worse: the first few of them."""
+    said = 0
+
+    def log(line: str) -> None:
+        nonlocal said
+        if "WARNING" in line or "ERROR" in line or "Traceback" in line:
+            said += 1
+            if said <= COMPLAINTS:
+                more = "" if said < COMPLAINTS else " (the rest of them is not shown)"
+                report(f"  {name}: {line[:300]}{more}")
+
+    return log
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> None:
+    child = ChildProcess(command[0], (*MANAGE, *command), environment=environment, log=ignore_line)
+    if child.wait() != 0:
+        raise RuntimeError(f"manage.py {command[0]} failed: {' '.join(child.last_lines)[-300:]}")

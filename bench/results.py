@@ -1,0 +1,76 @@
+"""What a run leaves behind: a JSON document that says where and how it was measured, and a picture beside it."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.launch import SETTINGS
+from config.embedded.processes import PROJECT_ROOT
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`settings`: the command's own and those of the processes."""
+
+    engines: str
+    settings: Mapping[str, Any]
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def subtitle(self) -> str:
+        return (
+            f"{self.at:%Y-%m-%d}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+            f"{self.engines} engines, revision {revision()}"
+        )
+
+    def keep(self, name: str, document: Mapping[str, Any], picture: str | None) -> list[Path]:
+        """The files written, named after the moment."""
+        RESULTS.mkdir(exist_ok=True)
+        stem = f"{self.at:%Y-%m-%dT%H%M%S}-{name}"
+        heading = {
+            "at": self.at.isoformat(),
+            **machine(),
+            "revision": revision(),
+            "engines": self.engines,
+            "settings": {**self.settings, **SETTINGS},
+        }
+        written = [RESULTS / f"{stem}.json"]
+        written[0].write_text(json.dumps({**heading, **document}, indent=2) + "\n")
+        if picture is not None:
+            written.append(RESULTS / f"{stem}.svg")
+            written[1].write_text(picture)
+        return written
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def revision() -> str:
+    """The commit measured, with a plus when the tree had changes; unknown outside a repository."""
+    command = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
+    answer = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    return answer.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text().splitlines() if described.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,0 +1,50 @@
+"""Each workload's headline, what it should reach, and how far the best peer gets on the same kind of machine."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """`at_most`: less is better, and the target is a limit."""
+
+    workload: str
+    figure: str
+    label: str
+    what: str
+    target: float | None = None
+    peer: Peer | None = None
+    at_most: bool = False
+
+    def is_met(self, value: float) -> bool:
+        """Nothing to meet counts as not met."""
+        if self.target is None:
+            return False
+        return value <= self.target if self.at_most else value >= self.target
+
+
+EJABBERD = "ejabberd + PostgreSQL"
+HEADLINES = (
+    Headline("W1", "delivered_per_s", "delivered messages/s", "50 pairs, closed loop", 3_400, Peer(EJABBERD, 1_710)),
+    Headline("W2", "accepted_per_s", "accepted messages/s", "group of 50, 10 sending", 1_000, Peer(EJABBERD, 347)),
+    Headline("W2", "deliveries_per_s", "deliveries/s", "group of 50, 10 sending", 50_000, Peer(EJABBERD, 17_300)),
+    Headline(
+        "W3",
+        "messages_per_s",
+        "messages fetched/s",
+        "20 members catch up 1,000",
+        50_000,
+        Peer("ejabberd + SQLite", 15_900),
+    ),
+    Headline("W4", "kib_per_connection", "KiB per connection", "1,000 idle", 30, Peer("Prosody", 36), at_most=True),
+    Headline("W5", "durable_per_s", "durable messages/s", "group of 200, p99 ack < 100 ms", 1_000),
+    Headline("W6", "at_600_ack_p99_ms", "ms p99 ack", "600/s, chats of five", 100, at_most=True),
+    Headline("W6", "at_600_delivery_p99_ms", "ms p99 delivery", "600/s, chats of five", 100, at_most=True),
+    Headline("W7", "last_receiver_p99_ms", "ms p99 last receiver", "group of 1,000", 250, at_most=True),
+    Headline("STORM", "all_current_s", "s until all are current", "1,000 reconnect, 200 behind", at_most=True),
+)

@@ -1,0 +1,22 @@
+"""Every workload by its name in the quality document."""
+
+from bench.workloads import Workload
+from bench.workloads.catch_up import w3_catch_up
+from bench.workloads.group import w2_group
+from bench.workloads.hot_chat import w5_hot_chat
+from bench.workloads.idle import w4_idle
+from bench.workloads.large_group import w7_large_group
+from bench.workloads.mixed import w6_mixed
+from bench.workloads.pairs import w1_pairs
+from bench.workloads.storm import storm
+
+WORKLOADS: dict[str, Workload] = {
+    "W1": w1_pairs,
+    "W2": w2_group,
+    "W3": w3_catch_up,
+    "W4": w4_idle,
+    "W5": w5_hot_chat,
+    "W6": w6_mixed,
+    "W7": w7_large_group,
+    "STORM": storm,
+}
