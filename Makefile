@@ -1,13 +1,14 @@
 # Every target works from a fresh clone: the environment is made on first use and again when its files change.
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS ?= 2
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-real bench check format screenshots clean
+.PHONY: help run demo test test-real bench bench-growth check format screenshots clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: .venv/embedded.stamp $(if $(filter external,$(ENGINES)),,node_modules/dynoxide.stamp) ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external); Ctrl-C stops it
 	@exec $(BIN)/python manage.py dev
@@ -15,15 +16,18 @@ run: .venv/embedded.stamp $(if $(filter external,$(ENGINES)),,node_modules/dynox
 demo: .venv/embedded.stamp ## Make people, chats and messages to look at in the run under way
 	@$(BIN)/python manage.py demo
 
-test: .venv/dev.stamp node_modules/dynoxide.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a part)
-	$(BIN)/pytest $(PYTEST_ARGS)
+test: .venv/dev.stamp node_modules/dynoxide.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a part, WORKERS=0 for one process)
+	$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and Redis (needs Java and Maven)
 	@$(BIN)/python -m tests.engines.java
-	$(BIN)/pytest --engines=real $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --engines=real $(PYTEST_ARGS)
 
-bench: .venv/dev.stamp node_modules/dynoxide.stamp ## Measure the workloads (W="W1 W2" for some, RUNS=3; python -m bench.ingest for the ingest path alone)
-	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3)
+bench: .venv/dev.stamp node_modules/dynoxide.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
+	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3) --clients $(or $(CLIENTS),1)
+
+bench-growth: .venv/dev.stamp node_modules/dynoxide.stamp ## Measure how cost grows (W="messages members connections" for some)
+	$(BIN)/python -m bench growth $(W)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 import redis
+from xdist.remote import Producer
 
 from config.embedded.redis import RedisEngine
 from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.stores.kafka import EventProducer, KafkaOptions
 from config.stores.redis import RedisOptions, connect
 from config.wiring import TABLES
+from tests import workers
+from tests.e2e.browser import chromium
 from tests.engines import choice, java
 
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "embedded")
@@ -53,18 +56,30 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path.relative_to(config.rootpath).as_posix() in elsewhere else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> workers.Shares:
+    return workers.make_scheduler(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """moto stands beside the embedded engines; beside the real ones it would only be repeated."""
-    if not choice.is_real():
-        return
-    repeated = [item for item in items if isinstance(item, pytest.Function) and _is_on_moto(item)]
-    items[:] = [item for item in items if item not in repeated]
-    config.hook.pytest_deselected(items=repeated)
+    workers.tell_apart(items)
+    workers.put_heavy_first(items)
+    if choice.is_real():
+        _leave_out_moto(config, items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
     if choice.is_real() and exitstatus != pytest.ExitCode.OK:
         terminalreporter.write_line(f"The logs of the engines are in {java.LOGS}")
+    if not choice.is_real() and not chromium.IS_POSSIBLE:
+        terminalreporter.write_line("Browser tests left out: install Chromium (apt-get install chromium) to run them.")
+
+
+def _leave_out_moto(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """moto stands beside the embedded engines; beside the real ones it would only be repeated."""
+    repeated = [item for item in items if isinstance(item, pytest.Function) and _is_on_moto(item)]
+    items[:] = [item for item in items if item not in repeated]
+    config.hook.pytest_deselected(items=repeated)
 
 
 def _is_on_moto(item: pytest.Function) -> bool:

@@ -25,7 +25,7 @@ def ready_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
         yield run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """Two gateways and two fanout workers, shared by the tests that leave its processes alone.
 

@@ -7,9 +7,9 @@ request leaves in one piece and an answer is read in large ones.
 import select
 import socket
 import ssl
+import threading
 import time
 from collections import deque
-from typing import Any
 from urllib.parse import urlsplit
 
 CHUNK = 256 * 1024
@@ -19,7 +19,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 class Pool:
-    """Connections to one server. Thread-safe: a connection serves one caller at a time."""
+    """At most `size` connections to one server. Thread-safe: each serves one caller at a time, others wait for it."""
 
     def __init__(self, url: str, *, connect_timeout: float, read_timeout: float, size: int) -> None:
         parts = urlsplit(url)
@@ -28,22 +28,24 @@ class Pool:
         self._port = parts.port or (80 if self._tls is None else 443)
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
-        self._idle: deque[Connection] = deque(maxlen=size)
+        self._room = threading.BoundedSemaphore(size)
+        self._idle: deque[Connection] = deque()
 
     def exchange(self, request: bytes) -> "Answer":
         """Send a whole request and return the answer. Raises `OSError`; what was sent may or may not have arrived."""
-        connection = self._take()
-        try:
-            answer = connection.exchange(request)
-        except BaseException:
-            connection.close()
-            raise
-        if answer.keeps_open:
-            connection.used_at = time.monotonic()
-            self._idle.append(connection)
-        else:
-            connection.close()
-        return answer
+        with self._room:
+            connection = self._take()
+            try:
+                answer = connection.exchange(request)
+            except BaseException:
+                connection.close()
+                raise
+            if answer.keeps_open:
+                connection.used_at = time.monotonic()
+                self._idle.append(connection)
+            else:
+                connection.close()
+            return answer
 
     def close(self) -> None:
         while self._idle:
@@ -123,7 +125,7 @@ class Connection:
         return b"".join(pieces)
 
     def _read_chunks(self, data: bytes) -> bytes:
-        pieces: list[Any] = []
+        pieces: list[bytes] = []
         while True:
             while b"\r\n" not in data:
                 data += self._receive()

@@ -1,7 +1,5 @@
 """A browser and a system for it. Where Chromium is missing, these tests are left out, and the run says so."""
 
-import importlib.util
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.browser import chromium
 from tests.e2e.system import Device, System
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from tests.e2e.browser.people import Person
 
 HERE = Path(__file__).parent
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-IS_POSSIBLE = CHROMIUM is not None and importlib.util.find_spec("playwright") is not None
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -35,12 +32,7 @@ Seat = Callable[..., "Person"]
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Without a browser the modules cannot even be imported."""
-    return True if not IS_POSSIBLE and collection_path.name.startswith("test_") else None
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not IS_POSSIBLE:
-        terminalreporter.write_line("Browser tests left out: install Chromium (apt-get install chromium) to run them.")
+    return True if not chromium.IS_POSSIBLE and collection_path.name.startswith("test_") else None
 
 
 @pytest.fixture(scope="package")
@@ -49,7 +41,7 @@ def browser() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not there where these tests are left out
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
+        browser = playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(OPTIONS))
         yield browser
         browser.close()
 

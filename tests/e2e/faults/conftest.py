@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.system import System
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("fragile"), webs=2, fanouts=1, durable=True) as system:
         yield system

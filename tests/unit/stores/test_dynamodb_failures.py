@@ -25,6 +25,9 @@ from config.stores.errors import (
 )
 from tests.contract import patterns as p
 
+# How often the server looks whether it is to stop.
+POLL_INTERVAL = 0.01
+
 Answer = tuple[int, dict[str, Any]]
 
 
@@ -55,7 +58,7 @@ class ScriptedEngine:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(POLL_INTERVAL,), daemon=True).start()
 
 
 @pytest.fixture

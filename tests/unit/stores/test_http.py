@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -127,3 +128,12 @@ def test_nobody_listening_is_an_os_error() -> None:
     pool = Pool("http://127.0.0.1:1", connect_timeout=0.2, read_timeout=0.2, size=1)
     with pytest.raises(OSError):  # noqa: PT011 - any of them
         pool.exchange(REQUEST)
+
+
+def test_no_more_connections_than_there_is_room_for(server: Server) -> None:
+    pool = Pool(server.url, connect_timeout=1.0, read_timeout=2.0, size=1)
+    server.scripts = [[answer(b"x")] for _ in range(20)]
+    with ThreadPoolExecutor(5) as threads:
+        bodies = list(threads.map(lambda _: pool.exchange(REQUEST).body, range(20)))
+    assert (bodies, server.connections) == ([b"x"] * 20, 1)
+    pool.close()

@@ -64,7 +64,7 @@ def engine() -> Engine:
 @pytest.fixture
 def url(engine: Engine) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), engine.handler())
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
