@@ -66,6 +66,8 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
     def _take_text(self, text: str) -> None:
         if not self.muted:
             self.last_ping = time.time()
+            if self.autoPingTimeoutCall is not None:
+                self._cancelAutoPingTimeoutCall()
             self.application_queue.put_nowait({"type": "websocket.receive", "text": text})
             self._hold_back()
 
@@ -110,7 +112,7 @@ class SocketLine:
     def write(self, frame: bytes) -> None:
         """What the operating system does not take at once waits in Twisted's buffer, and so does what follows it."""
         socket, transport = self._socket, self._socket.transport
-        if socket.state != socket.STATE_OPEN:
+        if socket.state != socket.STATE_OPEN or not transport.connected:
             return
         if self._is_plain and not transport.dataBuffer and not transport._tempDataLen and not transport.disconnecting:
             try:

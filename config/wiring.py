@@ -371,6 +371,8 @@ class Wiring:
         for part in ("ack_buffer", "committer", "history", "announcer", "producer"):
             if part in self.__dict__:
                 await loop.run_in_executor(None, getattr(self, part).close)
+        if "database" in self.__dict__:
+            self.database.connection.close()
 
     @cached_property
     def probes(self) -> EngineProbes:

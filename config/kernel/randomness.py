@@ -11,10 +11,11 @@ AT_ONCE = 256
 
 
 class Randomness:
-    """Hands out 16 bytes at a time, each to one caller only. Thread-safe: a list's `pop` and `extend` are atomic."""
+    """Hands out 16 bytes at a time, each to one caller only. Thread-safe: a list's `pop` is atomic."""
 
     def __init__(self) -> None:
         self._unused: list[bytes] = []
+        os.register_at_fork(after_in_child=self._unused.clear)
 
     def take(self) -> bytes:
         while True:
@@ -22,4 +23,4 @@ class Randomness:
                 return self._unused.pop()
             except IndexError:
                 fresh = os.urandom(SIZE * AT_ONCE)
-                self._unused.extend(fresh[place : place + SIZE] for place in range(0, len(fresh), SIZE))
+                self._unused += [fresh[place : place + SIZE] for place in range(0, len(fresh), SIZE)]

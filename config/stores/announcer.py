@@ -52,16 +52,20 @@ class Announcer:
     def announcing(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> "Future[None]":
         """The same without waiting. Events are in Kafka in the order of these calls, key by key.
 
-        A key whose earlier events were refused fails: its events are kept behind those.
+        A key whose earlier events were refused fails at once: its events are kept behind those.
         """
         with self._changed:
-            behind = {outgoing.event.partition_key for outgoing in batch} & self._lanes.keys() if self._lanes else set()
-            for outgoing in batch if behind else ():
+            behind = {outgoing.event.partition_key for outgoing in batch} & self._lanes.keys()
+            for outgoing in batch:
                 if outgoing.event.partition_key in behind:
                     self._keep(outgoing)
             direct = [outgoing for outgoing in batch if outgoing.event.partition_key not in behind]
             announced = self._producer.produce(direct, timeout=timeout, on_refused=self._keep)
-        return _failing(announced, frozenset(behind)) if behind else announced
+        if not behind:
+            return announced
+        failed: Future[None] = Future()
+        failed.set_exception(EventLogUnavailable("Earlier events of this chat still wait for Kafka"))
+        return failed
 
     def close(self, timeout: float = 5.0) -> int:
         """Hand the backlog over once more, then stop; return how many events were left."""
@@ -108,16 +112,3 @@ class Announcer:
         if batch:
             log.info("handed %d kept events to Kafka again, %d were refused", len(batch), refused)
         return refused
-
-
-def _failing(announced: "Future[None]", behind: frozenset[str]) -> "Future[None]":
-    """Ends when the other does, and fails for the keys that had to stay behind."""
-    failing: Future[None] = Future()
-
-    def end(done: "Future[None]") -> None:
-        error = done.exception()
-        keys = behind | error.keys if isinstance(error, EventLogUnavailable) else behind
-        failing.set_exception(EventLogUnavailable("Earlier events of this chat still wait for Kafka", keys=keys))
-
-    announced.add_done_callback(end)
-    return failing

@@ -23,20 +23,10 @@ class TransactionConflict(StoreUnavailable):
 
 
 class EventLogUnavailable(StoreUnavailable):
-    """Kafka did not take the events before the deadline. What DynamoDB holds stands.
-
-    `keys` are the partition keys whose events it did not take, where others of the batch fared better; empty for all.
-    """
+    """Kafka did not take the events before the deadline. What DynamoDB holds stands."""
 
     code = "fanout_unavailable"
     title = "Stored, but not announced yet: send it again with the same id"
-
-    def __init__(self, detail: str = "", *, keys: frozenset[str] = frozenset()) -> None:
-        super().__init__(detail)
-        self.keys = keys
-
-    def concerns(self, key: str) -> bool:
-        return not self.keys or key in self.keys
 
 
 class TableMissing(StoreUnavailable):

@@ -78,8 +78,8 @@ class EventProducer:
     def __init__(self, options: KafkaOptions) -> None:
         self.timeout = options.publish_timeout
         self._options = options
-        # Deadlines by batch. Every use is one atomic step of a dictionary, so that it needs no lock.
         self._pending: dict[_Reports, float] = {}
+        self._lock = threading.Lock()
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
 
@@ -114,19 +114,19 @@ class EventProducer:
     ) -> "Future[None]":
         """Hand the batch over without waiting.
 
-        The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` when it is known, or the
-        deadline has come, that it does not hold all of it. `on_refused` gets each refused event, on any thread: nobody
-        tries it again.
+        The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` after the deadline or as soon
+        as an event is refused for good. `on_refused` gets each refused event, on any thread: nobody tries it again.
         """
-        reports = _Reports([outgoing.event.partition_key for outgoing in batch], on_done=self._forget)
+        reports = _Reports(len(batch), on_done=self._forget)
         if not batch:
             return reports.done
-        self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
+        with self._lock:
+            self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
         refused: set[str] = set()
-        for number, outgoing in enumerate(batch):
-            event = outgoing.event
+        for outgoing in batch:
+            event, report = outgoing.event, reports.reporter(outgoing, on_refused)
             if event.partition_key in refused:
-                reports.refuse(number, outgoing, "behind a refused one", on_refused)
+                reports.refuse(outgoing, "behind a refused one", on_refused)
                 continue
             try:
                 self._producer.produce(
@@ -134,14 +134,14 @@ class EventProducer:
                     value=event.encode(),
                     key=event.partition_key,
                     headers=list(outgoing.headers),
-                    on_delivery=reports.reporter(number, outgoing, on_refused),
+                    on_delivery=report,
                 )
             except BufferError:
                 refused.add(event.partition_key)
-                reports.refuse(number, outgoing, "the queue is full", on_refused)
+                reports.refuse(outgoing, "the queue is full", on_refused)
             except KafkaException as error:
                 refused.add(event.partition_key)
-                reports.refuse(number, outgoing, error.args[0].name(), on_refused)
+                reports.refuse(outgoing, error.args[0].name(), on_refused)
         return reports.done
 
     @property
@@ -156,7 +156,9 @@ class EventProducer:
         left = self._producer.flush(timeout)
         self._closing.set()
         self._poller.join(timeout=1.0)
-        for reports in self._pending.copy():
+        with self._lock:
+            unanswered = list(self._pending)
+        for reports in unanswered:
             reports.give_up("before this process ended")
         return int(left)
 
@@ -171,70 +173,64 @@ class EventProducer:
 
     def _expire(self) -> None:
         now = time.monotonic()
-        late = [reports for reports, deadline in self._pending.copy().items() if deadline <= now]
+        with self._lock:
+            late = [reports for reports, deadline in self._pending.items() if deadline <= now]
         for reports in late:
             reports.give_up("in time")
 
     def _forget(self, reports: "_Reports") -> None:
-        self._pending.pop(reports, None)
+        with self._lock:
+            self._pending.pop(reports, None)
 
 
 class _Reports:
     """Collects the delivery reports of one batch into one future, which ends once, whatever comes later."""
 
-    def __init__(self, keys: Sequence[str], *, on_done: "Callable[[_Reports], None]") -> None:
+    def __init__(self, expected: int, *, on_done: "Callable[[_Reports], None]") -> None:
         self._lock = threading.Lock()
-        self._waiting = dict(enumerate(keys))
-        self._failed: set[str] = set()
-        self._why = ""
+        self._waiting = expected
         self._over = False
         self._on_done = on_done
         self._started = time.perf_counter()
         self.done: Future[None] = Future()
         self.done.set_running_or_notify_cancel()
-        if not keys:
+        if expected == 0:
             self.done.set_result(None)
 
-    def reporter(
-        self, number: int, outgoing: Outgoing, on_refused: Refused | None
-    ) -> Callable[[KafkaError | None, Message], None]:
+    def reporter(self, outgoing: Outgoing, on_refused: Refused | None) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                self.refuse(number, outgoing, error.name(), on_refused)
+                self.refuse(outgoing, error.name(), on_refused)
                 return
             _DELIVERED[outgoing.event.topic].inc()
-            if self._waiting.pop(number, None) is not None and not self._waiting:
-                self._end()
+            with self._lock:
+                self._waiting -= 1
+                complete = self._waiting == 0
+            if complete:
+                self._end(None)
 
         return report
 
-    def refuse(self, number: int, outgoing: Outgoing, reason: str, on_refused: Refused | None) -> None:
+    def refuse(self, outgoing: Outgoing, reason: str, on_refused: Refused | None) -> None:
         KAFKA_EVENTS.labels(outgoing.event.topic, "refused").inc()
         if on_refused is not None:
             on_refused(outgoing)
-        self._failed.add(outgoing.event.partition_key)
-        self._why = self._why or f"({reason})"
-        if self._waiting.pop(number, None) is not None and not self._waiting:
-            self._end()
+        self.give_up(f"({reason})")
 
     def give_up(self, why: str) -> None:
-        """Wait no longer for what was not reported."""
-        self._failed.update(self._waiting.copy().values())
-        self._why = self._why or why
-        self._end()
+        self._end(EventLogUnavailable(f"Kafka did not take the events {why}"))
 
-    def _end(self) -> None:
+    def _end(self, failure: Exception | None) -> None:
         with self._lock:
             if self._over:
                 return
             self._over = True
         self._on_done(self)
         KAFKA_SECONDS.observe(time.perf_counter() - self._started)
-        if not self._failed:
+        if failure is None:
             self.done.set_result(None)
         else:
-            failed = frozenset(self._failed)
-            self.done.set_exception(EventLogUnavailable(f"Kafka did not take the events {self._why}", keys=failed))
+            self.done.set_exception(failure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ once.
 
 import logging
 import time
+from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,8 +62,7 @@ class Processor:
         if not outgoing:
             return
         for gateway_id in self._routes.publish(outgoing):
-            users = {user for parcel in parcels for user in parcel.user_ids}
-            self._routes.forget(gateway_id, users, {connection for found in recipients for connection in found})
+            self._routes.forget(gateway_id, {user for parcel in parcels for user in parcel.user_ids})
         DELIVERIES.inc(len(outgoing))
 
     def _notices(self, events: Sequence[tuple[Record, Event]]) -> list[Parcel]:
@@ -106,8 +106,9 @@ class Processor:
 
     def _remember(self, events: Sequence[tuple[Record, Event]]) -> None:
         now = self._wall_clock()
+        for event_type, count in Counts(event.event_type for _, event in events).items():
+            EVENTS.labels(event_type).inc(count)
         for _, event in events:
-            EVENTS.labels(event.event_type).inc()
             LATENCY.observe(max(0.0, now - event.event_time.timestamp()))
             if event.event_type == "MessagePersisted":
                 self._gaps.fanned_out(str(event.payload["chat_id"]), int(event.payload["sequence"]))

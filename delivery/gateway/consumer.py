@@ -5,6 +5,7 @@ store call stalls neither this socket nor another. Sends are handed over in the 
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor, Future
@@ -41,6 +42,7 @@ HEARTBEAT_INTERVAL = 30
 TOKEN_GRACE = 60.0
 MAX_UNDER_WAY = 1_000
 MAX_ACKED = 1_000
+FRAMES_IN_A_ROW = 64
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,6 @@ class GatewayParts:
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     """Given its parts by `as_asgi(parts=...)`."""
 
-    # A channel of its own would cost each socket a Redis subscription: the hub listens for all of them.
-    channel_layer_alias = "none"
-
     registration: Registration
     registered_at = NEVER
 
@@ -76,13 +75,17 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._ended = False
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Channels would wait for a channel layer too, with a task for every frame: a socket has one source."""
+        """Channels would wait for a channel layer too, with a task for every frame: the hub listens for all sockets."""
         self.scope, self.base_send = scope, send
         try:
-            while True:
+            for number in itertools.count(1):
                 await self.dispatch(await receive())
+                if number % FRAMES_IN_A_ROW == 0:
+                    await asyncio.sleep(0)  # a queue that is not empty would never let others have their turn
         except StopConsumer:
             pass
+        finally:
+            await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Channels would first close old database connections, in a thread, for every frame: sockets use none."""
@@ -162,12 +165,16 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             await self._handle(request)
 
     async def websocket_disconnect(self, event: dict[str, Any]) -> None:
+        raise StopConsumer
+
+    async def _leave(self) -> None:
+        """However it ended. What was acknowledged is written now."""
         self._ended = True
-        self._outbox.close()
+        if hasattr(self, "_outbox"):
+            self._outbox.close()
         self._parts.acks.hurry(self._acked)
         if hasattr(self, "registration"):
             await self._parts.hub.remove(self)
-        raise StopConsumer
 
     # What the hub asks of a socket
 

@@ -181,12 +181,14 @@ class Hub:
 
     def hand_over(self, payloads: Sequence[bytes]) -> None:
         """Give each connection its frames."""
+        delivered = 0
         for connection_id, ready in sorted_out(payloads):
             socket = self._sockets.get(connection_id)
             if socket is not None:
                 for frame in ready:
                     socket.deliver(frame)
-                DELIVERED.inc(len(ready))
+                delivered += len(ready)
+        DELIVERED.inc(delivered)
 
     async def _listen(self) -> None:
         """Close the sockets of sessions that have ended."""

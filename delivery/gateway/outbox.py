@@ -61,6 +61,8 @@ class Outbox:
         self._closed = True
         self._waiting.clear()
         self._bytes = 0
+        if self._writer is not None:
+            self._writer.cancel()
 
     def _start(self) -> None:
         if self._writer is None and not self._held:

@@ -63,11 +63,11 @@ class AckBuffer:
                 if len(self._waiting) >= MAX_WAITING:
                     raise Unavailable("Too many acknowledgements wait; acknowledge again later", retry_after=1.0)
                 claims = self._waiting[pair] = {}
+                self._changed.notify()  # one that waits already has the writer's attention
             claims[sequence] = refused
             while len(claims) > MAX_CLAIMS:
                 del claims[min(claims)]
             WAITING.set(len(self._waiting))
-            self._changed.notify()
 
     def hurry(self, pairs: Iterable[Pair]) -> None:
         """Write these without waiting for their second to pass: their connection is gone."""

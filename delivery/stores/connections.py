@@ -116,20 +116,29 @@ class Routes:
             listeners = pipe.execute()
         return {gateway_id for gateway_id, count in zip(payloads, listeners, strict=True) if not count}
 
-    def forget(self, gateway_id: str, user_ids: Iterable[str], connections: Iterable[str]) -> None:
+    def forget(self, gateway_id: str, user_ids: Iterable[str]) -> None:
         """Take a gateway that is gone out of its users' sets, which their living connections keep from expiring.
 
         Gone is one whose own entry has expired. One that has just lost its subscription is left alone: its entry is
         written together with its users', so while that is missing they have nothing to lose.
         """
-        gateway_key = _gateway_key(gateway_id)
-        dead = [connection_id for connection_id in connections if gateway_of(connection_id) == gateway_id]
+        gateway_key, keys = _gateway_key(gateway_id), [_user_key(user) for user in user_ids]
+        with naming_failures():
+            pipe = self._client.pipeline(transaction=False)
+            for key in keys:
+                pipe.smembers(key)
+            found = [[item.decode() for item in members] for members in pipe.execute()]
+        dead = {
+            key: [each for each in connections if gateway_of(each) == gateway_id]
+            for key, connections in zip(keys, found, strict=True)
+        }
 
         def remove(pipe: "redis.client.Pipeline") -> None:
             gone = not pipe.exists(gateway_key)
             pipe.multi()
-            for user in user_ids if gone and dead else ():
-                pipe.srem(_user_key(user), *dead)
+            for key, connections in dead.items() if gone else ():
+                if connections:
+                    pipe.srem(key, *connections)
 
         with naming_failures():
             self._client.transaction(remove, gateway_key)

@@ -9,7 +9,7 @@ from pynamodb.expressions.update import Action
 from config.kernel.clock import from_iso, to_iso
 from config.kernel.ids import ChatId, UserId
 from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation
+from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
 from config.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
 from delivery.domain import Watermark
 from delivery.models import DeliveryStateModel
@@ -56,6 +56,7 @@ class WatermarkStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._table = database.table_name(DeliveryStateModel)
 
     def last_acked(self, user_id: UserId, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
         """The watermarks of these chats; a chat of which nothing has arrived is absent."""
@@ -76,16 +77,24 @@ class WatermarkStore:
 
     def advance_many(self, watermarks: Mapping[tuple[UserId, ChatId], int], *, now: datetime) -> None:
         """Move many watermarks in one transaction; where one of them stands further already, one by one."""
-        writes = [
-            self._database.updating(UPDATE_WATERMARKS, pair, *_moving(sequence, now))
-            for pair, sequence in watermarks.items()
-        ]
+        writes = [self._advancing(pair, sequence, now) for pair, sequence in watermarks.items()]
         try:
             if writes:
                 self._database.transact(writes, retry=RetryPolicy(attempts=1))
         except (TransactionCancelled, TransactionConflict):
             for (user_id, chat_id), sequence in watermarks.items():
                 self.advance(user_id, chat_id, sequence, now=now)
+
+    def _advancing(self, pair: tuple[UserId, ChatId], sequence: int, now: datetime) -> Write:
+        """In DynamoDB's own form, at a fraction of what the model's expressions would cost: there are many of these."""
+        update = {
+            "TableName": self._table,
+            "Key": {"user_id": {"S": pair[0]}, "chat_id": {"S": pair[1]}},
+            "UpdateExpression": "SET last_acked_sequence = :sequence, updated_at = :now",
+            "ConditionExpression": UPDATE_WATERMARKS.condition,
+            "ExpressionAttributeValues": {":sequence": {"N": str(sequence)}, ":now": {"S": to_iso(now)}},
+        }
+        return Write(UPDATE_WATERMARKS, {"Update": update})
 
     def advance(self, user_id: UserId, chat_id: ChatId, sequence: int, *, now: datetime) -> bool:
         """Move the watermark up to `sequence`; False when it stands there or beyond already."""

@@ -175,9 +175,9 @@ class Committer:
         for entry, error in verdicts.refused:
             if entry.draft.chat_id in current:
                 self._fail([entry], error)
-        stored = [(entry, sent) for entry, sent in verdicts.stored if entry.draft.chat_id in current]
-        if stored:
-            self._announce([entry for entry, _ in stored], [sent for _, sent in stored])
+        for entry, sent in verdicts.stored:
+            if entry.draft.chat_id in current:
+                self._announce([entry], [sent])
 
     def _give_up_reading(self, parts: Sequence[Part], error: ParleyError) -> None:
         with self._lock:
@@ -216,12 +216,10 @@ class Committer:
             for part in parts:
                 self._fail(part.entries, ParleyError())
             return []
-        if written.stored:
-            # Handed to Kafka before the chats may commit again: their events keep the order of their sequences.
-            parts = [part for part, _ in written.stored]
-            entries = [entry for part in parts for entry in part.entries]
-            answers = [Sent(message, duplicate=False) for _, messages in written.stored for message in messages]
-            self._announce(entries, answers, release=parts)
+        for part, messages in written.stored:
+            self._announce(part.entries, [Sent(message, duplicate=False) for message in messages])
+        # Handed to Kafka before the chats may commit again: their events keep the order of their sequences.
+        self._release([part for part, _ in written.stored])
         for stumble in written.stumbles:
             self._send_back(stumble)
         return written.innocent
@@ -255,8 +253,8 @@ class Committer:
 
     # Answering
 
-    def _announce(self, entries: Sequence[Entry], answers: Sequence[Sent], *, release: Sequence[Part] = ()) -> None:
-        """Hand the messages to Kafka; the senders get their answers when it holds them."""
+    def _announce(self, entries: Sequence[Entry], answers: Sequence[Sent]) -> None:
+        """Hand the messages of one chat to Kafka; the senders get their answers when it holds them."""
         now = self._clock.now()
         started = self._monotonic()
         events = [
@@ -269,29 +267,16 @@ class Committer:
             log.exception("announcing failed")
             announced = Future()
             announced.set_exception(EventLogUnavailable("The events could not be handed to Kafka"))
-        if release:
-            self._release(release)
 
         def answer(done: "Future[None]") -> None:
             metrics.PUBLISH_SECONDS.observe(self._monotonic() - started)
             error = done.exception()
-            if error is None:
-                self._succeed(entries, answers)
+            if error is not None:
+                self._fail(entries, error)
             else:
-                self._answer_announced_in_part(entries, answers, error)
+                self._succeed(entries, answers)
 
         announced.add_done_callback(answer)
-
-    def _answer_announced_in_part(
-        self, entries: Sequence[Entry], answers: Sequence[Sent], error: BaseException
-    ) -> None:
-        """Fail those whose chat's events Kafka did not take; the others are none the worse for it."""
-        failed = [
-            not isinstance(error, EventLogUnavailable) or error.concerns(entry.draft.chat_id) for entry in entries
-        ]
-        self._fail([entry for entry, lost in zip(entries, failed, strict=True) if lost], error)
-        announced = [(entry, sent) for entry, sent, lost in zip(entries, answers, failed, strict=True) if not lost]
-        self._succeed([entry for entry, _ in announced], [sent for _, sent in announced])
 
     def _succeed(self, entries: Sequence[Entry], answers: Sequence[Sent]) -> None:
         now = self._monotonic()

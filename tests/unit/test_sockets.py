@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from autobahn.websocket.protocol import WebSocketProtocol
@@ -22,6 +23,7 @@ class Reader(ParleySocket):
         self.inside_message = False
         self.current_frame = None
         self.muted = False
+        self.autoPingTimeoutCall: Any = None
         self.maxMessagePayloadSize = LIMIT
         self.application_queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.transport = Transport()
@@ -41,6 +43,7 @@ class Transport:
     TLS = False
     dataBuffer = b""  # noqa: N815 - Twisted's name
     disconnecting = False
+    connected = True
 
     def __init__(self, room: int = 1 << 20) -> None:
         self.room = room
@@ -130,6 +133,13 @@ class TestReading:
         reader.dataReceived(frame(b"text"))
         assert (reader.texts, reader.left) == ([], frame(b"text"))
 
+    def test_a_text_stands_for_the_answer_to_a_ping(self) -> None:
+        reader = Reader()
+        reader.autoPingTimeoutCall = Mock()
+        reader._cancelAutoPingTimeoutCall = cancelled = Mock()
+        reader.dataReceived(frame(b"text"))
+        cancelled.assert_called_once_with()
+
     async def test_a_client_that_runs_ahead_is_stopped_until_its_frames_are_taken(self) -> None:
         reader = Reader()
         line = SocketLine(reader)
@@ -169,6 +179,12 @@ class TestWriting:
     async def test_a_client_that_is_leaving_gets_nothing(self) -> None:
         line, transport = self.line(room=100)
         line._socket.state = WebSocketProtocol.STATE_CLOSING
+        line.write(b"frame")
+        assert (transport.written, transport.dataBuffer) == (b"", b"")
+
+    async def test_a_connection_that_was_lost_while_it_was_opened_gets_nothing(self) -> None:
+        line, transport = self.line(room=100)
+        transport.connected = False
         line.write(b"frame")
         assert (transport.written, transport.dataBuffer) == (b"", b"")
 

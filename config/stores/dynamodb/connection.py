@@ -100,6 +100,10 @@ class ParleyConnection(Connection):
         session = self.session
         return Wire(pool, url=url, region=options.region, credentials=lambda: _credentials(session), retry=retry)
 
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Send one request."""
         if self.read_only and operation_name not in READ_OPERATIONS:
@@ -145,7 +149,7 @@ def _named(error: EngineFailure, operation: str) -> Exception:
         return TableMissing("A table is missing: the operator runs `manage.py create_tables`")
     if code in _BUSY:
         return TableBusy(f"DynamoDB is still at work on a table ({code})")
-    if code in _TRANSIENT or error.status >= 500:
+    if code in _TRANSIENT or error.may_pass:
         return StoreUnavailable(f"DynamoDB cannot serve now ({code})")
     if code == "UnknownOperationException":
         return OperationUnknown(f"This engine does not offer {operation}")

@@ -4,6 +4,7 @@ Each system call gives the interpreter away, and in a busy process getting it ba
 request leaves in one piece and an answer is read in large ones.
 """
 
+import os
 import select
 import socket
 import ssl
@@ -24,7 +25,7 @@ class Pool:
     def __init__(self, url: str, *, connect_timeout: float, read_timeout: float, size: int) -> None:
         parts = urlsplit(url)
         self._host = parts.hostname or ""
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._tls = _trusting() if parts.scheme == "https" else None
         self._port = parts.port or (80 if self._tls is None else 443)
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
@@ -33,7 +34,9 @@ class Pool:
 
     def exchange(self, request: bytes) -> "Answer":
         """Send a whole request and return the answer. Raises `OSError`; what was sent may or may not have arrived."""
-        with self._room:
+        if not self._room.acquire(timeout=self._read_timeout):
+            raise TimeoutError("every connection is in use")
+        try:
             connection = self._take()
             try:
                 answer = connection.exchange(request)
@@ -46,6 +49,8 @@ class Pool:
             else:
                 connection.close()
             return answer
+        finally:
+            self._room.release()
 
     def close(self) -> None:
         while self._idle:
@@ -70,8 +75,13 @@ class Pool:
         return Connection(wire)
 
 
+def _trusting() -> ssl.SSLContext:
+    """The system's authorities, or those of the bundle that AWS's tools are told to use."""
+    return ssl.create_default_context(cafile=os.environ.get("AWS_CA_BUNDLE"))
+
+
 class Answer:
-    """One HTTP answer, whole."""
+    """One HTTP answer, whole. Its connection is kept where it is clear that nothing of the answer is left on it."""
 
     __slots__ = ("body", "headers", "keeps_open", "status")
 
@@ -80,7 +90,7 @@ class Answer:
         pairs = (line.partition(":") for line in lines)
         self.status = int(status.split(" ", 2)[1])
         self.headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        self.keeps_open = self.headers.get("connection", "").lower() != "close"
+        self.keeps_open = status.startswith("HTTP/1.1") and self.headers.get("connection", "").lower() != "close"
         self.body = b""
 
 
@@ -93,7 +103,9 @@ class Connection:
 
     def is_quiet(self) -> bool:
         """Whether nothing has come in unasked, which would be the other side's goodbye."""
-        return not select.select([self._wire], [], [], 0)[0]
+        poll = select.poll()  # unlike `select`, for any number of descriptors
+        poll.register(self._wire, select.POLLIN)
+        return not poll.poll(0)
 
     def close(self) -> None:
         self._wire.close()
@@ -111,9 +123,12 @@ class Connection:
             head, found, rest = (head + self._receive()).partition(END_OF_HEAD)
         answer = Answer(head)
         if "chunked" in answer.headers.get("transfer-encoding", "").lower():
-            answer.body = self._read_chunks(rest)
+            answer.body, rest = self._read_chunks(rest)
         else:
-            answer.body = self._read(rest, int(answer.headers.get("content-length", "0")))
+            size = int(answer.headers.get("content-length", "0"))
+            whole = self._read(rest, size)
+            answer.body, rest = whole[:size], whole[size:]
+        answer.keeps_open = answer.keeps_open and not rest
         return answer
 
     def _read(self, begun: bytes, size: int) -> bytes:
@@ -124,7 +139,8 @@ class Connection:
             missing -= len(pieces[-1])
         return b"".join(pieces)
 
-    def _read_chunks(self, data: bytes) -> bytes:
+    def _read_chunks(self, data: bytes) -> tuple[bytes, bytes]:
+        """The body, and what came behind it."""
         pieces: list[bytes] = []
         while True:
             while b"\r\n" not in data:
@@ -133,7 +149,7 @@ class Connection:
             size = int(length.partition(b";")[0], 16)
             data = self._read(data, size + 2)
             if size == 0:
-                return b"".join(pieces)
+                return b"".join(pieces), data[2:]
             pieces.append(data[:size])
             data = data[size + 2 :]
 

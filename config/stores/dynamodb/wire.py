@@ -19,11 +19,13 @@ from config.stores.dynamodb.signing import Credentials, Signer
 from config.stores.errors import StoreUnavailable
 
 OK = 200
+TOO_MANY = 429
 BROKEN = 500
 _TRY_AGAIN = {
     "ProvisionedThroughputExceededException",
     "ThrottlingException",
     "RequestLimitExceeded",
+    "LimitExceededException",
     "TransactionInProgressException",
     "InternalServerError",
     "InternalFailure",
@@ -43,7 +45,7 @@ class EngineFailure(Exception):
 
     @property
     def may_pass(self) -> bool:
-        return self.status >= BROKEN or self.code in _TRY_AGAIN
+        return self.status >= BROKEN or self.status == TOO_MANY or self.code in _TRY_AGAIN
 
 
 class Wire:
@@ -64,6 +66,9 @@ class Wire:
         self._credentials = credentials
         self._retry = retry
         self._sleep = sleep
+
+    def close(self) -> None:
+        self._pool.close()
 
     def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Raises `EngineFailure` for a refusal, and `StoreUnavailable` when there is no answer at all."""

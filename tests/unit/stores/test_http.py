@@ -1,5 +1,6 @@
 """HTTP on kept connections, against a server that answers whatever the test wants, in whatever pieces."""
 
+import fcntl
 import socket
 import threading
 from collections.abc import Iterator
@@ -102,6 +103,32 @@ def test_a_connection_that_ended_while_it_rested_is_not_used(
     resting._wire.recv(1)  # waits for the goodbye
     resting.used_at -= 60
     assert pool.exchange(REQUEST).body == b"two"
+
+
+def test_a_process_with_thousands_of_sockets_looks_at_its_resting_ones_too(server: Server, pool: Pool) -> None:
+    server.scripts = [[answer(b"one")], [answer(b"two")]]
+    assert pool.exchange(REQUEST).body == b"one"
+    (resting,) = pool._idle
+    high = fcntl.fcntl(resting._wire.fileno(), fcntl.F_DUPFD, 1500)
+    resting._wire.close()
+    resting._wire = socket.socket(fileno=high)
+    resting._wire.settimeout(1.0)
+    resting.used_at -= 60
+    assert pool.exchange(REQUEST).body == b"two"
+    assert server.connections == 1
+
+
+def test_what_comes_behind_an_answer_ends_the_connection(server: Server, pool: Pool) -> None:
+    server.scripts = [[answer(b"one") + b"more", None], [answer(b"two")]]
+    assert [pool.exchange(REQUEST).body for _ in range(2)] == [b"one", b"two"]
+    assert server.connections == 2
+
+
+def test_who_finds_every_connection_in_use_for_too_long_is_told(server: Server) -> None:
+    pool = Pool(server.url, connect_timeout=0.1, read_timeout=0.05, size=1)
+    pool._room.acquire()
+    with pytest.raises(TimeoutError):
+        pool.exchange(REQUEST)
 
 
 @pytest.mark.parametrize(
