@@ -260,7 +260,7 @@ class EventConsumer:
             {
                 **options.common(),
                 "group.id": group,
-                # What `commit` has marked as done goes to the brokers in the background, and at the latest when
+                # What `mark_done` was told goes to the brokers in the background, and at the latest when
                 # partitions move or the consumer leaves.
                 "enable.auto.commit": True,
                 "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
@@ -281,7 +281,7 @@ class EventConsumer:
         messages = [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
         return [record for message in messages if (record := _record(message)) is not None]
 
-    def commit(self, records: Sequence[Record]) -> None:
+    def mark_done(self, records: Sequence[Record]) -> None:
         """Note that everything up to these records is done; the brokers learn of it within half a second.
 
         Raises `EventLogUnavailable` for a partition that is no longer this consumer's.

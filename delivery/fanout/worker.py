@@ -47,7 +47,7 @@ class Worker:
             while not self._stopping.is_set():
                 records = self._consumer.read(limit=BATCH, timeout=IDLE)
                 if records and self._process(records):
-                    self._commit(records)
+                    self._mark_done(records)
                 self._note_lag()
         finally:
             self._consumer.close()
@@ -82,9 +82,9 @@ class Worker:
         log.error("skipped %s[%d] at %d", records[0].topic, records[0].partition, records[0].offset)
         return True
 
-    def _commit(self, records: Sequence[Record]) -> None:
-        """A commit that fails costs a repetition, which does no harm."""
+    def _mark_done(self, records: Sequence[Record]) -> None:
+        """Progress that is not remembered costs a repetition, which does no harm."""
         try:
-            self._consumer.commit(records)
+            self._consumer.mark_done(records)
         except Unavailable as error:
             log.warning("progress was not remembered: %s", error.detail)

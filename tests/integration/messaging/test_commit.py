@@ -372,9 +372,10 @@ class TestShutdown:
         closing.join(20)
         assert [message.client_message_id for message in stage.stored(chat)] == ["committing"]
 
-    def test_a_committer_that_never_worked_closes_at_once(self, stage: Stage) -> None:
+    def test_a_committer_that_never_worked_has_no_threads_to_wait_for(self, stage: Stage) -> None:
         stage.committer.close()
         stage.committer.close()
+        assert not any(thread.is_alive() for thread in stage.committer._threads)
 
 
 class TestReadingOnesWrites:

@@ -228,7 +228,7 @@ class FakeConsumer:
             self.stop()
         return batch
 
-    def commit(self, records: Sequence[Record]) -> None:
+    def mark_done(self, records: Sequence[Record]) -> None:
         self.committed += records
 
     def lag(self) -> int:
