@@ -39,7 +39,6 @@ RESYNC_SPREAD = 1.0
 DRAIN_SPREAD = 3.0
 ENDED_LATELY = 1_000
 PUBSUB_CHECK = 5.0
-AT_ONCE = 50
 
 
 class Socket(Protocol):
@@ -162,14 +161,10 @@ class Hub:
                 while True:
                     # In between, the client checks the connection.
                     message = await pubsub.get_message(timeout=PUBSUB_CHECK)
-                    payloads: list[bytes] = []
-                    while message is not None:
-                        if message["type"] == "subscribe":
-                            self._notice_subscription()
-                        elif message["type"] == "message":
-                            payloads.append(message["data"])
-                        message = await pubsub.get_message(timeout=0.0) if len(payloads) < AT_ONCE else None
-                    self.hand_over(payloads)
+                    if message is not None and message["type"] == "subscribe":
+                        self._notice_subscription()
+                    elif message is not None and message["type"] == "message":
+                        self.hand_over([message["data"]])
         finally:
             self._subscribed.clear()
 
@@ -184,11 +179,20 @@ class Hub:
         delivered = 0
         for connection_id, ready in sorted_out(payloads):
             socket = self._sockets.get(connection_id)
-            if socket is not None:
-                for frame in ready:
-                    socket.deliver(frame)
+            if socket is not None and self._give(socket, ready):
                 delivered += len(ready)
         DELIVERED.inc(delivered)
+
+    def _give(self, socket: Socket, ready: Iterable[frames.Frame]) -> bool:
+        """A socket that cannot be written to keeps nothing from the others; its client will come again and sync."""
+        try:
+            for frame in ready:
+                socket.deliver(frame)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this socket's alone
+            log.warning("a socket cannot be written to: %r", error)
+            socket.end(Close.RESTART)
+            return False
+        return True
 
     async def _listen(self) -> None:
         """Close the sockets of sessions that have ended."""

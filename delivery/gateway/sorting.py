@@ -1,6 +1,6 @@
 """What the fanout published, sorted by connection, each frame encoded once for all who get the same.
 
-Payloads that wait together are sorted together: a connection is written to once, however many of them concern it.
+A connection is written to once, however many of a payload's deliveries concern it.
 """
 
 import logging

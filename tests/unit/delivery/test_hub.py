@@ -71,6 +71,12 @@ class TestHandingOver:
         assert [body["sequence"] for body in orjson.loads(ann.payload)["messages"]] == [1, 2, 3]
         assert [body["sequence"] for frame in eve for body in orjson.loads(frame.payload)["messages"]] == [1, 3]
 
+    def test_a_socket_that_cannot_be_written_to_keeps_nothing_from_the_others(self) -> None:
+        broken, ann = FakeSocket("broken"), FakeSocket("ann")
+        broken.deliver = Mock(side_effect=AttributeError)  # type: ignore[method-assign]
+        hub_of(broken, ann).hand_over([delivering(["gw.broken", "gw.ann"], 1)])
+        assert (len(ann.frames), broken.closed) == (1, [Close.RESTART])
+
     def test_one_that_cannot_be_read_keeps_no_other_back(self) -> None:
         ann = FakeSocket("ann")
         hub_of(ann).hand_over([delivering(["gw.ann"], 1), b"{", delivering(["gw.ann"], 2)])
