@@ -1,12 +1,13 @@
 """A WebSocket under daphne, with what a messaging server needs of it: flow control in both directions, and speed.
 
 autobahn keeps the protocol. Two lanes pass it by, for what nearly all of the traffic is: whole text frames from
-clients, and frames to clients that were encoded once for everyone who gets them. Whatever is unusual (fragments,
+clients, which the application may have brought to it as they arrive, and frames to clients that were encoded once for everyone who gets them. Whatever is unusual (fragments,
 control frames, frames that break a rule) is autobahn's to read.
 """
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from daphne.ws_protocol import WebSocketProtocol
@@ -29,6 +30,8 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
     """A socket that reads no further ahead than its application can follow."""
 
     paused = False
+    # Takes a frame at once, where the application has said who does.
+    taker: Callable[[str], bool] | None = None
     # A client that breaks a rule is told which by a close code, and given a moment to read it.
     failByDrop = False  # noqa: N815 - autobahn's name
     closeHandshakeTimeout = CLOSE_PATIENCE  # noqa: N815 - autobahn's name
@@ -43,7 +46,7 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
 
     def _take_whole_texts(self, data: bytes) -> bytes:
         """Hand on each whole text frame at the beginning; return what is left."""
-        place, end = 0, len(data)
+        place, end, at_once = 0, len(data), FRAMES_AHEAD
         while end - place > 2 + MASK_BYTES and data[place] == WHOLE_TEXT and data[place + 1] >= MASKED:
             size, start = data[place + 1] - MASKED, place + 2
             if size == TWO_BYTES_OF_LENGTH:
@@ -59,17 +62,23 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
                 text = _unmasked(data[payload : payload + size], data[start:payload]).decode()
             except UnicodeDecodeError:
                 break
-            self._take_text(text)
+            self._take_text(text, at_once=at_once > 0)
+            at_once -= 1
             place = payload + size
         return data[place:]
 
-    def _take_text(self, text: str) -> None:
-        if not self.muted:
-            self.last_ping = time.time()
-            if self.autoPingTimeoutCall is not None:
-                self._cancelAutoPingTimeoutCall()
-            self.application_queue.put_nowait({"type": "websocket.receive", "text": text})
-            self._hold_back()
+    def _take_text(self, text: str, *, at_once: bool) -> None:
+        """To the application directly, or behind what waits for it; not too many at once, for others' sake."""
+        if self.muted:
+            return
+        self.last_ping = time.time()
+        if self.autoPingTimeoutCall is not None:
+            self._cancelAutoPingTimeoutCall()
+        queue = self.application_queue
+        if at_once and self.taker is not None and queue.empty() and self.taker(text):
+            return
+        queue.put_nowait({"type": "websocket.receive", "text": text})
+        self._hold_back()
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - autobahn's names
         super().onMessage(payload, isBinary)
@@ -123,6 +132,9 @@ class SocketLine:
                 return
             frame = frame[sent:]
         transport.write(frame)
+
+    def bring_frames(self, taker: Callable[[str], bool]) -> None:
+        self._socket.taker = taker
 
     def frame_taken(self) -> None:
         socket = self._socket

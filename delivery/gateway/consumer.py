@@ -73,6 +73,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._acked: set[Pair] = set()
         self._under_way = 0
         self._ended = False
+        self._checking: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Channels would wait for a channel layer too, with a task for every frame: the hub listens for all sockets."""
@@ -140,15 +141,33 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
                 }
             )
         )
+        if self._line is not None:
+            self._line.bring_frames(self._take_at_once)
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
-        """After the end, frames are only taken out of the way of the client's own goodbye."""
-        if not self._ended:
-            await self._take(event.get("text"))
+        """A frame that had to wait its turn."""
+        await self._checked()
+        self._take(event.get("text"))
+        await self._checked()
         if self._line is not None:
             self._line.frame_taken()
 
-    async def _take(self, text: str | None) -> None:
+    def _take_at_once(self, text: str) -> bool:
+        if self._checking is not None and not self._checking.done():
+            return False
+        self._take(text)
+        return True
+
+    async def _checked(self) -> None:
+        """Nothing passes a token that is being checked."""
+        if self._checking is not None:
+            await self._checking
+            self._checking = None
+
+    def _take(self, text: str | None) -> None:
+        """After the end, frames are only taken out of the way of the client's own goodbye."""
+        if self._ended:
+            return
         self._last_heard = self._loop.time()
         if text is None:
             self.end(Close.NOT_TEXT)
@@ -162,7 +181,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         except ParleyError as error:
             self._complain(error)
         else:
-            await self._handle(request)
+            self._handle(request)
 
     async def websocket_disconnect(self, event: dict[str, Any]) -> None:
         raise StopConsumer
@@ -170,6 +189,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _leave(self) -> None:
         """However it ended. What was acknowledged is written now."""
         self._ended = True
+        if self._checking is not None:
+            self._checking.cancel()
         if hasattr(self, "_outbox"):
             self._outbox.close()
         self._parts.acks.hurry(self._acked)
@@ -198,7 +219,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     # Frames
 
-    async def _handle(self, request: Request) -> None:
+    def _handle(self, request: Request) -> None:
         match request:
             case SendMessage():
                 self._send_message(request)
@@ -211,7 +232,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
                     frames.plain({"type": "heartbeat_ack", "server_time": to_iso(self._parts.clock.now())})
                 )
             case Authenticate():
-                await self._authenticate(request)
+                # What follows waits for the outcome.
+                self._checking = asyncio.ensure_future(self._authenticate(request))
 
     def _send_message(self, request: SendMessage) -> None:
         about = {"client_message_id": request.client_message_id, "chat_id": request.chat_id}

@@ -150,6 +150,34 @@ class TestReading:
             line.frame_taken()
         assert not reader.transport.paused
 
+    def test_the_applications_taker_gets_frames_as_they_arrive(self) -> None:
+        reader = Reader()
+        taken: list[str] = []
+        SocketLine(reader).bring_frames(lambda text: taken.append(text) is None)
+        reader.dataReceived(frame(b"one") + frame(b"two"))
+        assert (taken, reader.texts) == (["one", "two"], [])
+
+    def test_a_frame_that_the_taker_leaves_waits_and_none_passes_it(self) -> None:
+        reader = Reader()
+        taken: list[str] = []
+
+        def take(text: str) -> bool:
+            taken.append(text)
+            return text != "wait"
+
+        SocketLine(reader).bring_frames(take)
+        reader.dataReceived(frame(b"one") + frame(b"wait") + frame(b"behind"))
+        assert (taken, reader.texts) == (["one", "wait"], ["wait", "behind"])
+        reader.dataReceived(frame(b"after"))
+        assert taken[-1] == "after"
+
+    def test_one_client_does_not_keep_the_others_waiting_with_many_frames_at_once(self) -> None:
+        reader = Reader()
+        taken: list[str] = []
+        SocketLine(reader).bring_frames(lambda text: taken.append(text) is None)
+        reader.dataReceived(frame(b"x") * (FRAMES_AHEAD + 3))
+        assert (len(taken), len(reader.texts)) == (FRAMES_AHEAD, 3)
+
 
 class TestWriting:
     def line(self, *, room: int) -> tuple[SocketLine, Transport]:

@@ -101,6 +101,14 @@ class TestOverdue:
         await line.consumer.websocket_receive({"text": '{"type": "authenticate", "access_token": "new"}'})
         assert line.consumer.overdue(now) is None
 
+    async def test_nothing_passes_a_token_that_is_being_checked(self, line: Line) -> None:
+        await line.connect()
+        assert line.consumer._take_at_once('{"type": "authenticate", "access_token": "new"}')
+        assert not line.consumer._take_at_once('{"type": "heartbeat"}')
+        await line.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
+        assert line.consumer._take_at_once('{"type": "heartbeat"}')
+        assert [frame["type"] for frame in await line.frames()] == ["connected", "heartbeat_ack", "heartbeat_ack"]
+
 
 class TestBacklog:
     async def test_a_client_that_asks_faster_than_it_is_served_is_told_and_nothing_is_stored(self, line: Line) -> None:
