@@ -33,11 +33,12 @@ from config.embedded.dynamodb import LIST_TABLES, DynamoDbEngine
 from config.embedded.kafka import KafkaEngine
 from config.kernel.clock import SystemClock
 from config.kernel.ids import ChatId, IdFactory, UserId
+from config.kernel.promise import Promise
 from config.stores.announcer import Announcer
 from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.stores.kafka import EventProducer, KafkaOptions
 from config.stores.metrics import DYNAMODB_ITEMS, DYNAMODB_REQUESTS
-from messaging.domain import Draft, Message
+from messaging.domain import Draft, Message, Sent
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest
 from messaging.stores.idempotency import IdempotencyKeyStore
@@ -126,7 +127,7 @@ class Bench:
         took: list[float] = []
         while (started := time.perf_counter()) < until:
             draft = Draft(chat_id, user_id, str(self.ids.event()), BODY)
-            await asyncio.wrap_future(self.committer.submit(draft))
+            await _answered(self.committer.submit(draft))
             took.append(time.perf_counter() - started)
         return took
 
@@ -166,6 +167,13 @@ class Bench:
         self.committer.close()
         self.announcer.close()
         self.producer.close()
+
+
+async def _answered(promise: Promise[Sent]) -> None:
+    loop, answered = asyncio.get_running_loop(), asyncio.Event()
+    promise.add_done_callback(lambda _: loop.call_soon_threadsafe(answered.set))
+    await answered.wait()
+    promise.result()
 
 
 class _LeanClient:

@@ -1,7 +1,8 @@
 """A WebSocket under daphne, with what a messaging server needs of it: flow control in both directions, and speed.
 
 autobahn keeps the protocol. Two lanes pass it by, for what nearly all of the traffic is: whole text frames from
-clients, which the application may have brought to it as they arrive, and frames to clients that were encoded once for everyone who gets them. Whatever is unusual (fragments,
+clients, which the application may have brought to it as they arrive, and frames to clients that were encoded once for
+everyone who gets them. Whatever is unusual (fragments,
 control frames, frames that break a rule) is autobahn's to read.
 """
 

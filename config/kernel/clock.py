@@ -1,6 +1,7 @@
 """Time, passed in: nothing in Parley reads the wall clock by itself."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -17,6 +18,7 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+@lru_cache(maxsize=64)  # one moment is written many times: in every item and event of a batch
 def to_iso(moment: datetime) -> str:
     """The contract's form: UTC with milliseconds, `2026-01-30T14:30:00.000Z`. Sorts as text like it sorts as time."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -16,7 +16,7 @@ from prometheus_client import Counter, Gauge
 
 from config.kernel.retry import RetryPolicy
 from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventProducer, Outgoing
+from config.stores.kafka import EventProducer, Gathering, Outgoing, Told
 
 log = logging.getLogger(__name__)
 
@@ -50,22 +50,32 @@ class Announcer:
         self.announcing(batch, timeout=timeout).result()
 
     def announcing(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> "Future[None]":
-        """The same without waiting. Events are in Kafka in the order of these calls, key by key.
+        """The same without waiting."""
+        gathering = Gathering(len(batch))
+        self.hand_over(batch, gathering.told, timeout=timeout)
+        return gathering.done
+
+    def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
+        """The same, event by event. Events are in Kafka in the order of these calls, key by key.
 
         A key whose earlier events were refused fails at once: its events are kept behind those.
         """
         with self._changed:
-            behind = {outgoing.event.partition_key for outgoing in batch} & self._lanes.keys()
-            for outgoing in batch:
-                if outgoing.event.partition_key in behind:
-                    self._keep(outgoing)
-            direct = [outgoing for outgoing in batch if outgoing.event.partition_key not in behind]
-            announced = self._producer.produce(direct, timeout=timeout, on_refused=self._keep)
-        if not behind:
-            return announced
-        failed: Future[None] = Future()
-        failed.set_exception(EventLogUnavailable("Earlier events of this chat still wait for Kafka"))
-        return failed
+            if not self._lanes:
+                self._producer.hand_over(batch, told, timeout=timeout, on_refused=self._keep)
+                return
+            behind = [place for place, outgoing in enumerate(batch) if outgoing.event.partition_key in self._lanes]
+            for place in behind:
+                self._keep(batch[place])
+            places = [place for place in range(len(batch)) if place not in behind]
+            self._producer.hand_over(
+                [batch[place] for place in places],
+                lambda place, error: told(places[place], error),
+                timeout=timeout,
+                on_refused=self._keep,
+            )
+        for place in behind:
+            told(place, EventLogUnavailable("Earlier events of this chat still wait for Kafka"))
 
     def close(self, timeout: float = 5.0) -> int:
         """Hand the backlog over once more, then stop; return how many events were left."""
@@ -107,8 +117,12 @@ class Announcer:
             batch = [outgoing for lane in self._lanes.values() for outgoing in lane]
             self._lanes.clear()
             self._kept = 0
-            self._producer.produce(batch, on_refused=self._keep)
+            self._producer.hand_over(batch, _nobody, on_refused=self._keep)
             refused = self._kept
         if batch:
             log.info("handed %d kept events to Kafka again, %d were refused", len(batch), refused)
         return refused
+
+
+def _nobody(place: int, error: EventLogUnavailable | None) -> None:
+    """Whoever waited for a kept event has been told already."""

@@ -65,6 +65,8 @@ class Outgoing:
 
 
 Refused = Callable[[Outgoing], None]
+# Hears of each event of a batch once, by its place there: None when Kafka holds it, else why it does not.
+Told = Callable[[int, EventLogUnavailable | None], None]
 
 
 class EventProducer:
@@ -78,7 +80,7 @@ class EventProducer:
     def __init__(self, options: KafkaOptions) -> None:
         self.timeout = options.publish_timeout
         self._options = options
-        self._pending: dict[_Reports, float] = {}
+        self._pending: dict[_Batch, float] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
@@ -115,18 +117,35 @@ class EventProducer:
         """Hand the batch over without waiting.
 
         The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` after the deadline or as soon
-        as an event is refused for good. `on_refused` gets each refused event, on any thread: nobody tries it again.
+        as an event is refused for good.
         """
-        reports = _Reports(len(batch), on_done=self._forget)
+        gathering = Gathering(len(batch))
+        self.hand_over(batch, gathering.told, timeout=timeout, on_refused=on_refused)
+        return gathering.done
+
+    def hand_over(
+        self,
+        batch: Sequence[Outgoing],
+        told: Told,
+        *,
+        timeout: float | None = None,
+        on_refused: Refused | None = None,
+    ) -> None:
+        """The same, event by event: `told` is called, on any thread, as soon as an event's fate is known.
+
+        After the deadline that is `EventLogUnavailable`, though the event is still tried. `on_refused` gets each event
+        that is refused for good: nobody tries it again.
+        """
         if not batch:
-            return reports.done
+            return
+        handed = _Batch(batch, told, on_refused, on_done=self._forget)
         with self._lock:
-            self._pending[reports] = time.monotonic() + (self.timeout if timeout is None else timeout)
+            self._pending[handed] = time.monotonic() + (self.timeout if timeout is None else timeout)
         refused: set[str] = set()
-        for outgoing in batch:
-            event, report = outgoing.event, reports.reporter(outgoing, on_refused)
+        for place, outgoing in enumerate(batch):
+            event = outgoing.event
             if event.partition_key in refused:
-                reports.refuse(outgoing, "behind a refused one", on_refused)
+                handed.refuse(place, "behind a refused one")
                 continue
             try:
                 self._producer.produce(
@@ -134,15 +153,14 @@ class EventProducer:
                     value=event.encode(),
                     key=event.partition_key,
                     headers=list(outgoing.headers),
-                    on_delivery=report,
+                    on_delivery=handed.reporter(place),
                 )
             except BufferError:
                 refused.add(event.partition_key)
-                reports.refuse(outgoing, "the queue is full", on_refused)
+                handed.refuse(place, "the queue is full")
             except KafkaException as error:
                 refused.add(event.partition_key)
-                reports.refuse(outgoing, error.args[0].name(), on_refused)
-        return reports.done
+                handed.refuse(place, error.args[0].name())
 
     @property
     def queued(self) -> int:
@@ -158,8 +176,8 @@ class EventProducer:
         self._poller.join(timeout=1.0)
         with self._lock:
             unanswered = list(self._pending)
-        for reports in unanswered:
-            reports.give_up("before this process ended")
+        for batch in unanswered:
+            batch.give_up("before this process ended")
         return int(left)
 
     def _poll(self, producer: Producer) -> None:
@@ -174,63 +192,88 @@ class EventProducer:
     def _expire(self) -> None:
         now = time.monotonic()
         with self._lock:
-            late = [reports for reports, deadline in self._pending.items() if deadline <= now]
-        for reports in late:
-            reports.give_up("in time")
+            late = [batch for batch, deadline in self._pending.items() if deadline <= now]
+        for batch in late:
+            batch.give_up("in time")
 
-    def _forget(self, reports: "_Reports") -> None:
+    def _forget(self, batch: "_Batch") -> None:
         with self._lock:
-            self._pending.pop(reports, None)
+            self._pending.pop(batch, None)
 
 
-class _Reports:
-    """Collects the delivery reports of one batch into one future, which ends once, whatever comes later."""
+class Gathering:
+    """Gathers what is told of a batch's events into one future, which ends once, whatever comes later."""
 
-    def __init__(self, expected: int, *, on_done: "Callable[[_Reports], None]") -> None:
+    def __init__(self, expected: int) -> None:
         self._lock = threading.Lock()
         self._waiting = expected
-        self._over = False
-        self._on_done = on_done
-        self._started = time.perf_counter()
         self.done: Future[None] = Future()
         self.done.set_running_or_notify_cancel()
         if expected == 0:
             self.done.set_result(None)
 
-    def reporter(self, outgoing: Outgoing, on_refused: Refused | None) -> Callable[[KafkaError | None, Message], None]:
+    def told(self, place: int, error: EventLogUnavailable | None) -> None:
+        with self._lock:
+            over = self._waiting <= 0
+            self._waiting = 0 if error is not None else self._waiting - 1
+            is_last = self._waiting == 0
+        if over:
+            return
+        if error is not None:
+            self.done.set_exception(error)
+        elif is_last:
+            self.done.set_result(None)
+
+
+class _Batch:
+    """Events that were handed over together. Who takes one out of `_open` tells of it, so that nobody tells twice."""
+
+    def __init__(
+        self,
+        batch: Sequence[Outgoing],
+        told: Told,
+        on_refused: Refused | None,
+        *,
+        on_done: "Callable[[_Batch], None]",
+    ) -> None:
+        self._batch = batch
+        self._told = told
+        self._on_refused = on_refused
+        self._on_done = on_done
+        self._open = set(range(len(batch)))
+        self._started = time.perf_counter()
+
+    def reporter(self, place: int) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                self.refuse(outgoing, error.name(), on_refused)
-                return
-            _DELIVERED[outgoing.event.topic].inc()
-            with self._lock:
-                self._waiting -= 1
-                complete = self._waiting == 0
-            if complete:
-                self._end(None)
+                self.refuse(place, error.name())
+            else:
+                _DELIVERED[self._batch[place].event.topic].inc()
+                self._tell(place, None)
 
         return report
 
-    def refuse(self, outgoing: Outgoing, reason: str, on_refused: Refused | None) -> None:
+    def refuse(self, place: int, reason: str) -> None:
+        """Also after the deadline: an event that nobody tries again must not be forgotten."""
+        outgoing = self._batch[place]
         KAFKA_EVENTS.labels(outgoing.event.topic, "refused").inc()
-        if on_refused is not None:
-            on_refused(outgoing)
-        self.give_up(f"({reason})")
+        if self._on_refused is not None:
+            self._on_refused(outgoing)
+        self._tell(place, EventLogUnavailable(f"Kafka did not take the event ({reason})"))
 
     def give_up(self, why: str) -> None:
-        self._end(EventLogUnavailable(f"Kafka did not take the events {why}"))
+        for place in sorted(self._open):
+            self._tell(place, EventLogUnavailable(f"Kafka did not take the event {why}"))
 
-    def _end(self, failure: Exception | None) -> None:
-        with self._lock:
-            if self._over:
-                return
-            self._over = True
-        self._on_done(self)
-        KAFKA_SECONDS.observe(time.perf_counter() - self._started)
-        if failure is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(failure)
+    def _tell(self, place: int, error: EventLogUnavailable | None) -> None:
+        try:
+            self._open.remove(place)
+        except KeyError:
+            return
+        if not self._open:
+            self._on_done(self)
+            KAFKA_SECONDS.observe(time.perf_counter() - self._started)
+        self._told(place, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from config.kernel.clock import Clock, to_iso
 from config.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
 from config.kernel.ids import IdFactory
 from config.kernel.line import LINE
+from config.kernel.promise import Promise
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
@@ -302,13 +303,17 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         if self._under_way >= MAX_UNDER_WAY:
             raise Unavailable("Too many of your requests are under way", retry_after=1.0)
 
-    def _answer(self, future: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
+    def _answer(
+        self, awaited: "Promise[Any] | Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]
+    ) -> None:
         """Write the answer when it is there."""
         self._under_way += 1
         post = self._parts.hub.post
-        future.add_done_callback(lambda done: post(self._answered, done, told, about))
+        awaited.add_done_callback(lambda done: post(self._answered, done, told, about))
 
-    def _answered(self, done: "Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]) -> None:
+    def _answered(
+        self, done: "Promise[Any] | Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]
+    ) -> None:
         self._under_way -= 1
         error = done.exception()
         if error is None:

@@ -9,8 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from copy import copy
 
@@ -18,6 +16,7 @@ from chats.errors import ChatNotFound
 from config.kernel.clock import Clock
 from config.kernel.errors import ParleyError
 from config.kernel.ids import ChatId, IdFactory, is_chat_id
+from config.kernel.promise import Promise
 from config.kernel.retry import RetryPolicy
 from config.stores.announcer import Announcer
 from config.stores.errors import EventLogUnavailable, StoreUnavailable
@@ -40,7 +39,7 @@ PATIENCE = 20.0
 
 
 class Committer:
-    """Takes drafts from any thread and answers each through a future. One per process."""
+    """Takes drafts from any thread and promises each an answer. One per process."""
 
     def __init__(
         self,
@@ -65,6 +64,7 @@ class Committer:
         self._max_waiting = max_waiting
         self._lanes = Lanes()
         self._waiting = 0
+        metrics.WAITING.set_function(lambda: self._waiting)
         self._accepting = True
         self._stopped = False
         self._lock = threading.Lock()
@@ -77,10 +77,10 @@ class Committer:
             *(threading.Thread(target=self._write_loop, name="ingest-writer", daemon=True) for _ in range(writers)),
         ]
 
-    def submit(self, draft: Draft) -> "Future[Sent]":
+    def submit(self, draft: Draft) -> Promise[Sent]:
         """Queue a draft; drafts of one chat are stored in the order of these calls.
 
-        The future ends once the message is durable and announced, or with the reason why not. Raises at once for an
+        The answer is there once the message is durable and announced, or the reason why not. Raises at once for an
         invalid draft, for an id that cannot name a chat, `RateLimited`, and `Overloaded` when too many wait.
         """
         draft.require_valid()
@@ -89,14 +89,12 @@ class Committer:
         if self._allowance is not None:
             self._allowance.take(draft.sender_id)
         entry = Entry(draft, self._ids.message(), self._monotonic())
-        entry.answer.set_running_or_notify_cancel()
         with self._lock:
             if not self._accepting:
                 raise Overloaded("The server is shutting down, try again", retry_after=1.0)
             if self._waiting >= self._max_waiting:
                 raise Overloaded("Too many messages are waiting, try again shortly", retry_after=1.0)
             self._waiting += 1
-            metrics.WAITING.set(self._waiting)
             self._lanes.add(entry)
             self._wake()
             self._start()
@@ -106,7 +104,7 @@ class Committer:
         """The same for a caller that waits. Raises whatever the draft met."""
         try:
             return self.submit(draft).result(timeout)
-        except FutureTimeout as error:
+        except TimeoutError as error:
             raise StoreUnavailable("The message was not stored in time; send it again with the same id") from error
 
     def close(self, timeout: float = PATIENCE) -> None:
@@ -175,9 +173,7 @@ class Committer:
         for entry, error in verdicts.refused:
             if entry.draft.chat_id in current:
                 self._fail([entry], error)
-        for entry, sent in verdicts.stored:
-            if entry.draft.chat_id in current:
-                self._announce([entry], [sent])
+        self._announce([(entry, sent) for entry, sent in verdicts.stored if entry.draft.chat_id in current])
 
     def _give_up_reading(self, parts: Sequence[Part], error: ParleyError) -> None:
         with self._lock:
@@ -216,8 +212,13 @@ class Committer:
             for part in parts:
                 self._fail(part.entries, ParleyError())
             return []
-        for part, messages in written.stored:
-            self._announce(part.entries, [Sent(message, duplicate=False) for message in messages])
+        self._announce(
+            [
+                (entry, Sent(message, duplicate=False))
+                for part, messages in written.stored
+                for entry, message in zip(part.entries, messages, strict=True)
+            ]
+        )
         # Handed to Kafka before the chats may commit again: their events keep the order of their sequences.
         self._release([part for part, _ in written.stored])
         for stumble in written.stumbles:
@@ -253,42 +254,40 @@ class Committer:
 
     # Answering
 
-    def _announce(self, entries: Sequence[Entry], answers: Sequence[Sent]) -> None:
-        """Hand the messages of one chat to Kafka; the senders get their answers when it holds them."""
+    def _announce(self, stored: Sequence[tuple[Entry, Sent]]) -> None:
+        """Hand messages to Kafka; each sender gets the answer when it holds the message."""
+        if not stored:
+            return
         now = self._clock.now()
         started = self._monotonic()
         events = [
             message_persisted(sent.message, event_id=self._ids.event(), now=now, origin=entry.draft.origin)
-            for entry, sent in zip(entries, answers, strict=True)
+            for entry, sent in stored
         ]
+
+        def told(place: int, error: EventLogUnavailable | None) -> None:
+            entry, sent = stored[place]
+            metrics.PUBLISH_SECONDS.observe(self._monotonic() - started)
+            if error is None:
+                self._succeed(entry, sent)
+            else:
+                self._fail([entry], error)
+
         try:
-            announced = self._announcer.announcing(events)
+            self._announcer.hand_over(events, told)
         except Exception:
             log.exception("announcing failed")
-            announced = Future()
-            announced.set_exception(EventLogUnavailable("The events could not be handed to Kafka"))
+            error = EventLogUnavailable("The events could not be handed to Kafka")
+            self._fail([entry for entry, _ in stored if not entry.answer.done()], error)
 
-        def answer(done: "Future[None]") -> None:
-            metrics.PUBLISH_SECONDS.observe(self._monotonic() - started)
-            error = done.exception()
-            if error is not None:
-                self._fail(entries, error)
-            else:
-                self._succeed(entries, answers)
-
-        announced.add_done_callback(answer)
-
-    def _succeed(self, entries: Sequence[Entry], answers: Sequence[Sent]) -> None:
-        now = self._monotonic()
-        count = 0
-        for entry, sent in zip(entries, answers, strict=True):
-            if sent.duplicate:
-                metrics.DUPLICATES.inc()
-            metrics.SEND_SECONDS.observe(now - entry.arrived)
-            entry.answer.set_result(sent)
-            count += 1 + len(entry.repeats)
-            for repeat in entry.repeats:
-                self._answer_repeat(repeat, sent.message)
+    def _succeed(self, entry: Entry, sent: Sent) -> None:
+        if sent.duplicate:
+            metrics.DUPLICATES.inc()
+        metrics.SEND_SECONDS.observe(self._monotonic() - entry.arrived)
+        entry.answer.set_result(sent)
+        for repeat in entry.repeats:
+            self._answer_repeat(repeat, sent.message)
+        count = 1 + len(entry.repeats)
         metrics.SENT.inc(count)
         self._count_answered(count)
 
@@ -313,7 +312,6 @@ class Committer:
     def _count_answered(self, count: int) -> None:
         with self._lock:
             self._waiting -= count
-            metrics.WAITING.set(self._waiting)
             if self._waiting == 0:
                 self._answered.notify_all()
 

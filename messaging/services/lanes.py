@@ -8,10 +8,10 @@ bookkeeping: no thread, no I/O; whoever uses it holds a lock.
 import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from config.kernel.ids import ChatId, MessageId
+from config.kernel.promise import Promise
 from config.stores.dynamodb.database import TRANSACTION_ITEMS
 from messaging.domain import Draft, Sent
 
@@ -31,7 +31,7 @@ class Entry:
     draft: Draft
     message_id: MessageId
     arrived: float
-    answer: "Future[Sent]" = field(default_factory=Future)
+    answer: Promise[Sent] = field(default_factory=Promise)
     attempts: int = 0
     repeats: list["Entry"] = field(default_factory=list)
 

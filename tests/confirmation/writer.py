@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from chats.services.posting import Posting
@@ -17,9 +16,11 @@ from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
 from config.kernel.clock import SystemClock
 from config.kernel.ids import ChatId, IdFactory, UserId
+from config.kernel.promise import Promise
 from config.stores.announcer import Announcer
 from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.kafka import EventProducer, KafkaOptions, Outgoing
+from config.stores.errors import EventLogUnavailable
+from config.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
 from messaging.domain import Draft, Sent
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest
@@ -38,11 +39,13 @@ class DeadlyAnnouncer(Announcer):
         super().__init__(producer)
         self._die = die
 
-    def announcing(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> "Future[None]":
-        announced = super().announcing(batch, timeout=timeout)
+    def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
+        def deadly(place: int, error: EventLogUnavailable | None) -> None:
+            self._die("after-publish")
+            told(place, error)
+
+        super().hand_over(batch, deadly, timeout=timeout)
         self._die("after-handover")
-        announced.add_done_callback(lambda _: self._die("after-publish"))
-        return announced
 
 
 class Death:
@@ -98,7 +101,7 @@ def main() -> None:
     writer = committer(database, producer, death)
     room = threading.Semaphore(IN_FLIGHT)
 
-    def acknowledged(client_message_id: str, answer: "Future[Sent]") -> None:
+    def acknowledged(client_message_id: str, answer: Promise[Sent]) -> None:
         if answer.exception() is None:
             sent = answer.result()
             os.write(1, f"{client_message_id} {sent.message.sequence} {sent.message.message_id}\n".encode())

@@ -1,6 +1,7 @@
 """The two lanes that pass autobahn by: what they take, and what they leave to it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -74,6 +75,16 @@ class Transport:
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
         self.paused = False
+
+
+def taking(taken: list[str], but: str = "") -> Callable[[str], bool]:
+    """A taker that takes all frames but one."""
+
+    def take(text: str) -> bool:
+        taken.append(text)
+        return text != but
+
+    return take
 
 
 def frame(payload: bytes, *, first: int = 0x81, mask: bytes | None = b"\x01\x02\x03\x04") -> bytes:
@@ -153,19 +164,14 @@ class TestReading:
     def test_the_applications_taker_gets_frames_as_they_arrive(self) -> None:
         reader = Reader()
         taken: list[str] = []
-        SocketLine(reader).bring_frames(lambda text: taken.append(text) is None)
+        SocketLine(reader).bring_frames(taking(taken))
         reader.dataReceived(frame(b"one") + frame(b"two"))
         assert (taken, reader.texts) == (["one", "two"], [])
 
     def test_a_frame_that_the_taker_leaves_waits_and_none_passes_it(self) -> None:
         reader = Reader()
         taken: list[str] = []
-
-        def take(text: str) -> bool:
-            taken.append(text)
-            return text != "wait"
-
-        SocketLine(reader).bring_frames(take)
+        SocketLine(reader).bring_frames(taking(taken, but="wait"))
         reader.dataReceived(frame(b"one") + frame(b"wait") + frame(b"behind"))
         assert (taken, reader.texts) == (["one", "wait"], ["wait", "behind"])
         reader.dataReceived(frame(b"after"))
@@ -174,7 +180,7 @@ class TestReading:
     def test_one_client_does_not_keep_the_others_waiting_with_many_frames_at_once(self) -> None:
         reader = Reader()
         taken: list[str] = []
-        SocketLine(reader).bring_frames(lambda text: taken.append(text) is None)
+        SocketLine(reader).bring_frames(taking(taken))
         reader.dataReceived(frame(b"x") * (FRAMES_AHEAD + 3))
         assert (len(taken), len(reader.texts)) == (FRAMES_AHEAD, 3)
 

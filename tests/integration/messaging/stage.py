@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ from config.kernel.retry import RetryPolicy
 from config.stores.announcer import Announcer
 from config.stores.dynamodb import Database
 from config.stores.errors import CancellationReason, EventLogUnavailable, TransactionCancelled
-from config.stores.kafka import Outgoing
+from config.stores.kafka import Outgoing, Told
 from messaging.api.urls import routes
 from messaging.domain import Draft, Message
 from messaging.services.committer import Committer
@@ -48,15 +47,12 @@ class PlayedAnnouncer(Announcer):
     def events(self) -> list[Event]:
         return [outgoing.event for outgoing in self.outgoing]
 
-    def announcing(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> "Future[None]":
-        done: Future[None] = Future()
+    def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
         self._wait_for(batch)
-        if self.away:
-            done.set_exception(EventLogUnavailable("Kafka did not take the events in time"))
-        else:
-            self.outgoing += batch
-            done.set_result(None)
-        return done
+        is_away = self.away
+        self.outgoing += [] if is_away else batch
+        for place in range(len(batch)):
+            told(place, EventLogUnavailable("Kafka did not take the event in time") if is_away else None)
 
     @contextmanager
     def held(self, chat_id: ChatId) -> Iterator[threading.Event]:
@@ -70,7 +66,7 @@ class PlayedAnnouncer(Announcer):
             let_go.set()
 
     def _wait_for(self, batch: Sequence[Outgoing]) -> None:
-        if self._held is not None and batch[0].event.partition_key == self._held[0]:
+        if self._held is not None and self._held[0] in {outgoing.event.partition_key for outgoing in batch}:
             _, arrived, let_go = self._held
             arrived.set()
             assert let_go.wait(20)

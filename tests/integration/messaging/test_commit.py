@@ -256,7 +256,7 @@ class TestFaults:
             raise ZeroDivisionError("a bug")
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage.played, "announcing", fail)
+            patch.setattr(stage.played, "hand_over", fail)
             for number in range(3):
                 with pytest.raises(EventLogUnavailable):
                     stage.committer.send(stage.draft(chat, ann, f"id-{number}"))

@@ -1,6 +1,5 @@
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +8,7 @@ from config.kernel.events import Event
 from config.kernel.retry import RetryPolicy
 from config.stores.announcer import DROPPED, Announcer
 from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventProducer, Outgoing, Refused
+from config.stores.kafka import EventProducer, Outgoing, Refused, Told
 from tests.doubles import eventually
 
 AT_ONCE = RetryPolicy(first_pause=0.001, longest_pause=0.001)
@@ -27,23 +26,23 @@ class PlayedProducer(EventProducer):
     def queued(self) -> int:
         return 0
 
-    def produce(
-        self, batch: Sequence[Outgoing], *, timeout: float | None = None, on_refused: Refused | None = None
-    ) -> "Future[None]":
-        done: Future[None] = Future()
-        refused = bool(batch) and self.full
-        for outgoing in batch:
-            if refused:
+    def hand_over(
+        self,
+        batch: Sequence[Outgoing],
+        told: Told,
+        *,
+        timeout: float | None = None,
+        on_refused: Refused | None = None,
+    ) -> None:
+        for place, outgoing in enumerate(batch):
+            if self.full:
                 assert on_refused is not None
                 on_refused(outgoing)
+                told(place, EventLogUnavailable("full"))
             else:
-                self.taken.append(place(outgoing))
+                self.taken.append(where(outgoing))
                 self.handed.append((outgoing, on_refused))
-        if refused:
-            done.set_exception(EventLogUnavailable("full"))
-        else:
-            done.set_result(None)
-        return done
+                told(place, None)
 
     def refuse_late(self) -> None:
         """The brokers turn down everything they were handed so far."""
@@ -57,7 +56,7 @@ def outgoing(key: str, number: int) -> Outgoing:
     return Outgoing(Event("MessagePersisted", f"evt_{number}", datetime.now(UTC), key, {"sequence": number}))
 
 
-def place(outgoing: Outgoing) -> tuple[str, int]:
+def where(outgoing: Outgoing) -> tuple[str, int]:
     return outgoing.event.partition_key, outgoing.event.payload["sequence"]
 
 
