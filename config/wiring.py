@@ -363,6 +363,11 @@ class Wiring:
         )
         return Stage(company)
 
+    def settle(self) -> None:
+        """Have the hot path's work done on this thread's event loop, which is about to run."""
+        self.database.connection.use_loop()
+        self.committer.work_on(asyncio.get_event_loop())
+
     async def close(self) -> None:
         """End the `web` process gently: clients first, then what they left behind, then what is on its way to Kafka."""
         if "hub" in self.__dict__:

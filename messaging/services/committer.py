@@ -1,21 +1,26 @@
 """The group committer: sends from every edge meet here and go into the store together.
 
 Drafts gather while commits are in flight, so an idle process commits each at once and a busy one fills its
-transactions; no timer, no added latency. The stages overlap: one thread reads the next batch while a few commit, and
-Kafka's answers come back on their own. Stored before announced, announced before acknowledged.
+transactions; no timer, no added latency. The stages overlap: the next batch is read while a few commit, and Kafka's
+answers come back on their own. Stored before announced, announced before acknowledged.
+
+All of it happens on one event loop: in a busy process, waking a thread and handing it the interpreter costs more than
+most of what it would do. `web` lends its own loop (`work_on`); elsewhere there is one in a thread.
 """
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
+from typing import Any
 
 from chats.errors import ChatNotFound
 from config.kernel.clock import Clock
 from config.kernel.errors import ParleyError
 from config.kernel.ids import ChatId, IdFactory, is_chat_id
+from config.kernel.loops import LoopThread
 from config.kernel.promise import Promise
 from config.kernel.retry import RetryPolicy
 from config.stores.announcer import Announcer
@@ -62,20 +67,28 @@ class Committer:
         self._retry = retry
         self._monotonic = monotonic
         self._max_waiting = max_waiting
-        self._lanes = Lanes()
-        self._waiting = 0
-        metrics.WAITING.set_function(lambda: self._waiting)
-        self._accepting = True
-        self._stopped = False
+        self._writers = writers
+        # For every thread, under the lock.
         self._lock = threading.Lock()
-        self._to_read = threading.Condition(self._lock)
-        self._to_commit = threading.Condition(self._lock)
         self._answered = threading.Condition(self._lock)
-        self._started = False
-        self._threads = [
-            threading.Thread(target=self._read_loop, name="ingest-reader", daemon=True),
-            *(threading.Thread(target=self._write_loop, name="ingest-writer", daemon=True) for _ in range(writers)),
-        ]
+        self._arrived: list[Entry] = []
+        self._waiting = 0
+        self._accepting = True
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own_loop: LoopThread | None = None
+        self._home: int | None = None
+        # For the loop alone.
+        self._lanes = Lanes()
+        self._is_reading = False
+        self._committing = 0
+        self._stopped = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        metrics.WAITING.set_function(lambda: self._waiting)
+
+    def work_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Use this thread's loop instead of one of its own. Before the first draft."""
+        self._loop, self._home = loop, threading.get_ident()
 
     def submit(self, draft: Draft) -> Promise[Sent]:
         """Queue a draft; drafts of one chat are stored in the order of these calls.
@@ -95,9 +108,13 @@ class Committer:
             if self._waiting >= self._max_waiting:
                 raise Overloaded("Too many messages are waiting, try again shortly", retry_after=1.0)
             self._waiting += 1
-            self._lanes.add(entry)
-            self._wake()
-            self._start()
+            self._arrived.append(entry)
+            is_first = len(self._arrived) == 1
+            loop = self._loop or self._start_own()
+        if is_first:
+            # Once for all that arrive in one turn of the loop.
+            call = loop.call_soon if threading.get_ident() == self._home else loop.call_soon_threadsafe
+            call(self._take_arrived)
         return entry.answer
 
     def send(self, draft: Draft, *, timeout: float = PATIENCE) -> Sent:
@@ -108,67 +125,101 @@ class Committer:
             raise StoreUnavailable("The message was not stored in time; send it again with the same id") from error
 
     def close(self, timeout: float = PATIENCE) -> None:
-        """Take no more drafts, finish what is held, and refuse what cannot be finished in time."""
+        """Take no more drafts, finish what is held, and refuse what cannot be finished in time.
+
+        Not for the loop's own thread: the loop has to go on meanwhile.
+        """
         with self._lock:
             self._accepting = False
             self._answered.wait_for(lambda: self._waiting == 0, timeout)
-            self._stopped = True
-            refused = self._lanes.drain()
-            self._to_read.notify_all()
-            self._to_commit.notify_all()
+            loop = self._loop
+        if loop is None or loop.is_closed():
+            return
+        refused = asyncio.run_coroutine_threadsafe(self._stop(timeout), loop).result(2 * timeout)
         self._fail(refused, Overloaded("The server is shutting down, try again", retry_after=1.0))
-        for thread in self._threads if self._started else ():
-            thread.join(timeout)
+        if self._own_loop is not None:
+            self._own_loop.close(timeout)
 
-    def _start(self) -> None:
-        """At the first draft, so that a process that sends nothing has no threads for it."""
-        if not self._started:
-            self._started = True
-            for thread in self._threads:
-                thread.start()
+    def _start_own(self) -> asyncio.AbstractEventLoop:
+        """At the first draft, so that a process that sends nothing has no thread for it."""
+        self._own_loop = LoopThread("ingest")
+        self._loop, self._home = self._own_loop.loop, self._own_loop.ident
+        return self._loop
 
-    def _wake(self) -> None:
-        """Wake a thread that has something to do; any other would only take the interpreter from the rest."""
-        if self._lanes.can_commit:
-            self._to_commit.notify()
-        elif self._lanes.can_read:
-            self._to_read.notify()
+    # On the loop
+
+    def _take_arrived(self) -> None:
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+        for entry in arrived:
+            self._lanes.add(entry)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Start what can start: one batch being read, a few being written."""
+        if self._stopped:
+            return
+        while self._committing < self._writers and (parts := self._lanes.start_committing()):
+            self._committing += 1
+            self._begin(self._write(parts))
+        if not self._is_reading:
+            now = self._monotonic()
+            if parts := self._lanes.start_reading(now):
+                self._is_reading = True
+                self._begin(self._read(parts))
+            elif (waking := self._lanes.next_waking()) is not None:
+                self._wake_at(max(0.0, waking - now))
+
+    def _wake_at(self, pause: float) -> None:
+        """Look again when a chat has rested long enough."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_later(pause, self._advance)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """A bug in one batch is told, and keeps no other from being served."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a batch failed", exc_info=error)
+
+    async def _stop(self, patience: float) -> list[Entry]:
+        """Begin nothing more; return what nobody will finish."""
+        self._stopped = True
+        self._take_arrived()
+        refused = self._lanes.drain()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=patience)
+        return refused
 
     # Reading
 
-    def _read_loop(self) -> None:
-        while (parts := self._next_to_read()) is not None:
-            try:
-                verdicts = self._ingest.read(parts)
-            except ParleyError as error:
-                self._give_up_reading(parts, error)
-            except Exception:
-                log.exception("reading a batch failed")
-                self._give_up_reading(parts, ParleyError())
-            else:
-                with _surviving("applying what was read"):
-                    self._apply(parts, verdicts)
-
-    def _next_to_read(self) -> list[Part] | None:
-        with self._lock:
-            while not self._stopped:
-                now = self._monotonic()
-                if parts := self._lanes.start_reading(now):
-                    return parts
-                waking = self._lanes.next_waking()
-                self._to_read.wait(None if waking is None else max(0.0, waking - now))
-            return None
+    async def _read(self, parts: Sequence[Part]) -> None:
+        try:
+            verdicts = await self._ingest.read(parts)
+        except ParleyError as error:
+            self._give_up_reading(parts, error)
+        except Exception:
+            log.exception("reading a batch failed")
+            self._give_up_reading(parts, ParleyError())
+        else:
+            self._apply(parts, verdicts)
+        finally:
+            self._is_reading = False
+            self._advance()
 
     def _apply(self, parts: Sequence[Part], verdicts: Verdicts) -> None:
         current: set[ChatId] = set()
         clashing: list[Entry] = []
-        with self._lock:
-            for part in parts:
-                refused = self._lanes.finish_reading(part, verdicts.writable.get(part.chat_id, ()))
-                if refused is not None:
-                    current.add(part.chat_id)
-                    clashing += refused
-            self._wake()
+        for part in parts:
+            refused = self._lanes.finish_reading(part, verdicts.writable.get(part.chat_id, ()))
+            if refused is not None:
+                current.add(part.chat_id)
+                clashing += refused
         self._fail(clashing, ClientMessageIdConflict())
         for entry, error in verdicts.refused:
             if entry.draft.chat_id in current:
@@ -176,36 +227,27 @@ class Committer:
         self._announce([(entry, sent) for entry, sent in verdicts.stored if entry.draft.chat_id in current])
 
     def _give_up_reading(self, parts: Sequence[Part], error: ParleyError) -> None:
-        with self._lock:
-            current = [part for part in parts if self._lanes.finish_reading(part, ()) is not None]
-            self._wake()
-        for part in current:
-            self._fail(part.entries, error)
+        for part in parts:
+            if self._lanes.finish_reading(part, ()) is not None:
+                self._fail(part.entries, error)
 
     # Committing
 
-    def _write_loop(self) -> None:
-        while (parts := self._next_to_commit()) is not None:
-            with _surviving("committing a batch"):
-                while parts:
-                    parts = self._commit(parts)
+    async def _write(self, parts: list[Part]) -> None:
+        try:
+            while parts:
+                parts = await self._commit(parts)
+        finally:
+            self._committing -= 1
+            self._advance()
 
-    def _next_to_commit(self) -> list[Part] | None:
-        with self._lock:
-            while not self._stopped:
-                if parts := self._lanes.start_committing():
-                    self._wake()
-                    return parts
-                self._to_commit.wait()
-            return None
-
-    def _commit(self, parts: list[Part]) -> list[Part]:
+    async def _commit(self, parts: list[Part]) -> list[Part]:
         """Write a batch; return the chats that were not to blame for its failure, to be written again at once."""
         metrics.BATCH_CHATS.observe(len(parts))
         metrics.BATCH_MESSAGES.observe(sum(len(part.entries) for part in parts))
         try:
             with metrics.COMMIT_SECONDS.time():
-                written = self._ingest.write(parts)
+                written = await self._ingest.write(parts)
         except Exception:
             log.exception("writing a batch failed")
             self._release(parts)
@@ -226,10 +268,8 @@ class Committer:
         return written.innocent
 
     def _release(self, parts: Iterable[Part]) -> None:
-        with self._lock:
-            for part in parts:
-                self._lanes.finish_committing(part)
-            self._wake()
+        for part in parts:
+            self._lanes.finish_committing(part)
 
     def _send_back(self, stumble: Stumble) -> None:
         """The chat is read again after a pause, without those who have used up their tries."""
@@ -238,18 +278,15 @@ class Committer:
         for entry in stumble.part.entries:
             entry.attempts += 1
         attempt = max(entry.attempts for entry in stumble.part.entries) - 1
-        with self._lock:
-            failed = [
-                entry
-                for entry in stumble.part.entries
-                if stumble.hopeless
-                or self._stopped
-                or entry.attempts >= self._retry.attempts
-                or now - entry.arrived > DEADLINE
-            ]
-            self._lanes.stumble(stumble.part, failed=failed, until=now + self._retry.pause(attempt))
-            self._to_read.notify()  # to learn when the chat may be read again
-            self._wake()
+        failed = [
+            entry
+            for entry in stumble.part.entries
+            if stumble.hopeless
+            or self._stopped
+            or entry.attempts >= self._retry.attempts
+            or now - entry.arrived > DEADLINE
+        ]
+        self._lanes.stumble(stumble.part, failed=failed, until=now + self._retry.pause(attempt))
         self._fail(failed, stumble.error)
 
     # Answering
@@ -314,12 +351,3 @@ class Committer:
             self._waiting -= count
             if self._waiting == 0:
                 self._answered.notify_all()
-
-
-@contextmanager
-def _surviving(work: str) -> Iterator[None]:
-    """A bug in one batch must not take the thread that serves all the others."""
-    try:
-        yield
-    except Exception:
-        log.exception("%s failed", work)

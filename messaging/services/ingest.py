@@ -1,10 +1,10 @@
 """One batch's way into the store: read what decides over it, then write it, all or nothing.
 
 Sequences are dense by construction: a counter moves from N to N+k only together with the k messages that it numbers,
-on condition that it stood at N. Knows batches, not threads: `committer` decides what is in a batch and when it runs.
+on condition that it stood at N. Knows one batch at a time: `committer` decides what is in a batch and when it runs.
 """
 
-import threading
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,6 @@ from chats.services.posting import Posting
 from config.kernel.clock import Clock, to_iso
 from config.kernel.errors import ParleyError
 from config.kernel.ids import ChatId
-from config.kernel.retry import RetryPolicy
 from config.stores.dynamodb import Database, Write
 from config.stores.errors import (
     CancellationReason,
@@ -31,7 +30,6 @@ from messaging.services.lanes import Entry, Part
 from messaging.stores.idempotency import IdempotencyKeyStore, Remembered
 from messaging.stores.messages import MessageStore, Place
 
-ONCE = RetryPolicy(attempts=1)
 KNOWN_COUNTERS = 20_000
 
 
@@ -64,10 +62,9 @@ class Written:
 
 
 class Counters:
-    """Where counters stood when this process last saw them: guesses that each transaction checks. Thread-safe."""
+    """Where counters stood when this process last saw them: guesses that each transaction checks."""
 
     def __init__(self, capacity: int = KNOWN_COUNTERS) -> None:
-        self._lock = threading.Lock()
         self._capacity = capacity
         self._known: OrderedDict[ChatId, int] = OrderedDict()
 
@@ -75,19 +72,17 @@ class Counters:
         return self._known.get(chat_id)
 
     def remember(self, chat_id: ChatId, sequence: int) -> None:
-        with self._lock:
-            self._known[chat_id] = sequence
-            self._known.move_to_end(chat_id)
-            if len(self._known) > self._capacity:
-                self._known.popitem(last=False)
+        self._known[chat_id] = sequence
+        self._known.move_to_end(chat_id)
+        if len(self._known) > self._capacity:
+            self._known.popitem(last=False)
 
     def forget(self, chat_id: ChatId) -> None:
-        with self._lock:
-            self._known.pop(chat_id, None)
+        self._known.pop(chat_id, None)
 
 
 class Ingest:
-    """Reads and writes batches. Thread-safe as long as a chat is in one write at a time."""
+    """Reads and writes batches, on one event loop; a chat is in one write at a time."""
 
     def __init__(
         self, *, database: Database, posting: Posting, messages: MessageStore, keys: IdempotencyKeyStore, clock: Clock
@@ -99,7 +94,7 @@ class Ingest:
         self._clock = clock
         self._counters = Counters()
 
-    def read(self, parts: Sequence[Part]) -> Verdicts:
+    async def read(self, parts: Sequence[Part]) -> Verdicts:
         """One strongly consistent read of memberships, idempotency keys and the counters not known.
 
         Where a key is taken, a second one of the messages that the keys stand for. Raises `StoreUnavailable`.
@@ -107,7 +102,7 @@ class Ingest:
         entries = [entry for part in parts for entry in part.entries]
         pairs = {(entry.draft.chat_id, entry.draft.sender_id) for entry in entries}
         unknown = [part.chat_id for part in parts if self._counters.find(part.chat_id) is None]
-        found = self._database.batch_get(
+        found = await self._database.batch_get_soon(
             {
                 **self._posting.membership_lookup(pairs),
                 **self._keys.lookup({(entry.draft.chat_id, entry.draft.client_message_id) for entry in entries}),
@@ -119,13 +114,13 @@ class Ingest:
             self._counters.remember(chat_id, sequence)
         members = self._posting.members_among(found, pairs)
         unborn = set(unknown) - counters.keys()
-        return self._judge(
+        return await self._judge(
             entries,
             allowed={pair for pair in members if pair[0] not in unborn},
             taken=self._keys.found_in(found, now=self._clock.now()),
         )
 
-    def write(self, parts: Sequence[Part]) -> Written:
+    async def write(self, parts: Sequence[Part]) -> Written:
         """One transaction for the whole batch."""
         known = [(part, self._counters.find(part.chat_id)) for part in parts]
         missing = [Stumble(part, "counter_unknown", _crowded()) for part, current in known if current is None]
@@ -136,7 +131,7 @@ class Ingest:
         numbered = [(part, _numbered(part, current, now)) for part, current in ready]
         writes, owners = self._writes(ready, numbered, now)
         try:
-            self._database.transact(writes, retry=ONCE)
+            await self._database.transact_soon(writes)
         except TransactionCancelled as error:
             return self._blame(parts, writes, owners, error.reasons)
         except StoreUnavailable as error:
@@ -149,7 +144,7 @@ class Ingest:
             self._counters.remember(part.chat_id, messages[-1].sequence)
         return Written(stored=numbered)
 
-    def _judge(
+    async def _judge(
         self,
         entries: Sequence[Entry],
         *,
@@ -168,12 +163,13 @@ class Ingest:
             else:
                 remembered.append((entry, key))
         if remembered:
-            self._recall(remembered, verdicts)
+            await self._recall(remembered, verdicts)
         return verdicts
 
-    def _recall(self, remembered: Sequence[tuple[Entry, Remembered]], verdicts: Verdicts) -> None:
+    async def _recall(self, remembered: Sequence[tuple[Entry, Remembered]], verdicts: Verdicts) -> None:
         """Compare each draft with the message that its key stands for."""
-        messages = self._messages.find_at({_place(entry, key) for entry, key in remembered})
+        places = {_place(entry, key) for entry, key in remembered}
+        messages = await asyncio.to_thread(self._messages.find_at, places)
         for entry, key in remembered:
             message = messages.get(_place(entry, key))
             if message is not None and entry.draft.is_same_as(message):

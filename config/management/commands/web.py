@@ -22,4 +22,5 @@ class Command(BaseCommand):
         from config.wiring import wiring  # noqa: PLC0415
 
         endpoint = f"tcp:port={options['port']}:interface={options['host'].replace(':', chr(92) + ':')}"
-        ParleyServer(application, endpoints=[endpoint], before_shutdown=wiring().close).run()
+        parts = wiring()
+        ParleyServer(application, endpoints=[endpoint], ready_callable=parts.settle, before_shutdown=parts.close).run()

@@ -4,7 +4,11 @@ PynamoDB's low-level `Connection` forms the requests. Here every one of them pas
 read-only process, counts, and turns the engine's failures into ours.
 """
 
+import asyncio
+import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, cast
@@ -15,9 +19,9 @@ from pynamodb.connection import Connection
 
 from config.kernel.randomness import Randomness
 from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb.http import Pool
+from config.stores.dynamodb.http import LoopPool, Pool
 from config.stores.dynamodb.signing import Credentials
-from config.stores.dynamodb.wire import EngineFailure, Wire
+from config.stores.dynamodb.wire import EngineFailure, LoopWire, Wire
 from config.stores.errors import (
     CancellationReason,
     ConditionFailed,
@@ -32,6 +36,8 @@ from config.stores.errors import (
     WriteRefused,
 )
 from config.stores.metrics import DYNAMODB_REQUESTS, DYNAMODB_SECONDS
+
+log = logging.getLogger(__name__)
 
 READ_OPERATIONS = frozenset(
     {
@@ -74,6 +80,7 @@ class ParleyConnection(Connection):
         self._randomness = Randomness()
         self._making = threading.Lock()
         self._made: Wire | None = None
+        self._loop_wire: LoopWire | None = None
 
     @property
     def endpoint(self) -> str:
@@ -103,27 +110,63 @@ class ParleyConnection(Connection):
     def close(self) -> None:
         if self._made is not None:
             self._made.close()
+        if self._loop_wire is not None:
+            self._loop_wire.close()
+
+    def use_loop(self) -> None:
+        """Let `dispatch_soon` speak from this event loop. Called on it, once."""
+        options, url, session = self._options, self.endpoint, self.session
+        pool = LoopPool(url, connect_timeout=options.connect_timeout, read_timeout=options.read_timeout)
+        self._loop_wire = LoopWire(pool, url=url, region=options.region, credentials=lambda: _credentials(session))
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Send one request."""
-        if self.read_only and operation_name not in READ_OPERATIONS:
-            DYNAMODB_REQUESTS.labels(operation_name, "refused").inc()
-            raise WriteRefused(f"{operation_name} through a read-only client")
-        if operation_name == "TransactWriteItems":
-            # By which DynamoDB knows the repetitions of one request that the wire makes.
-            operation_kwargs = {"ClientRequestToken": self._randomness.take().hex(), **operation_kwargs}
-        outcome, started = "ok", perf_counter()
-        try:
+        operation_kwargs = self._permitted(operation_name, operation_kwargs)
+        with _counted(operation_name):
             return self._wire.call(operation_name, operation_kwargs)
-        except EngineFailure as error:
-            outcome = error.code
-            raise _named(error, operation_name) from error
-        except StoreUnavailable:
-            outcome = "unavailable"
-            raise
-        finally:
-            DYNAMODB_SECONDS.labels(operation_name).observe(perf_counter() - started)
-            DYNAMODB_REQUESTS.labels(operation_name, outcome).inc()
+
+    async def dispatch_soon(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Send one request from an event loop: no thread to wake, no interpreter to hand over.
+
+        One try is made there. What may pass is tried again in a thread, which has the patience for it; and so is
+        everything before `use_loop`.
+        """
+        operation_kwargs = self._permitted(operation_name, operation_kwargs)
+        if self._loop_wire is not None:
+            try:
+                with _counted(operation_name):
+                    return await self._loop_wire.call(operation_name, operation_kwargs)
+            except StoreUnavailable as error:
+                if isinstance(error.__cause__, EngineFailure) and not error.__cause__.may_pass:
+                    raise
+                log.info("%s is tried again in a thread: %s", operation_name, error.detail)
+        return await asyncio.to_thread(self.dispatch, operation_name, operation_kwargs)
+
+    def _permitted(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        if self.read_only and operation not in READ_OPERATIONS:
+            DYNAMODB_REQUESTS.labels(operation, "refused").inc()
+            raise WriteRefused(f"{operation} through a read-only client")
+        if operation == "TransactWriteItems" and "ClientRequestToken" not in parameters:
+            # By which DynamoDB knows the repetitions of one request.
+            return {"ClientRequestToken": self._randomness.take().hex(), **parameters}
+        return parameters
+
+
+@contextmanager
+def _counted(operation: str) -> Iterator[None]:
+    """Measure a request, and turn the engine's failure into ours."""
+    outcome, started = "ok", perf_counter()
+    try:
+        yield
+    except EngineFailure as error:
+        outcome = error.code
+        raise _named(error, operation) from error
+    except StoreUnavailable:
+        outcome = "unavailable"
+        raise
+    finally:
+        DYNAMODB_SECONDS.labels(operation).observe(perf_counter() - started)
+        DYNAMODB_REQUESTS.labels(operation, outcome).inc()
 
 
 def _credentials(session: Session) -> Credentials:

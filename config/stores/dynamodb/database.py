@@ -4,6 +4,7 @@ Keeps DynamoDB's limits (100 keys a read, 25 a batch write, 100 items a transact
 unprocessed, and retries what is worth retrying: bounded, with jitter.
 """
 
+import asyncio
 import itertools
 import time
 from collections import Counter
@@ -172,30 +173,53 @@ class Database:
 
     def batch_get(self, wanted: Mapping[AccessPattern[Any], Iterable[Key]]) -> BatchResult:
         """Read keys of one or several tables, 100 a request. Keys not found are absent from the result."""
-        found: dict[AccessPattern[Any], dict[Key, RawItem]] = {pattern: {} for pattern in wanted}
-        pairs = [(pattern, key) for pattern, keys in wanted.items() for key in dict.fromkeys(keys)]
-        by_table = {self.table_name(pattern.model): pattern for pattern in wanted}
+        pairs = _pairs(wanted)
+        found: list[tuple[str, RawItem]] = []
         for chunk in _chunks(pairs, BATCH_GET_KEYS):
-            for table, raw in self._batch_get_chunk(chunk):
-                pattern = by_table[table]
-                found[pattern][_key_of(pattern.model, raw)] = raw
+            found += self._batch_get_chunk(chunk)
+        return self._found(wanted, pairs, found)
+
+    async def batch_get_soon(self, wanted: Mapping[AccessPattern[Any], Iterable[Key]]) -> BatchResult:
+        """The same from an event loop: one request where that suffices, else as `batch_get` does it, in a thread."""
+        pairs = _pairs(wanted)
+        if len(pairs) <= BATCH_GET_KEYS:
+            data = await self.connection.dispatch_soon("BatchGetItem", {"RequestItems": self._keys_request(pairs)})
+            if not data.get("UnprocessedKeys"):
+                return self._found(wanted, pairs, _answered(data))
+        return await asyncio.to_thread(self.batch_get, wanted)
+
+    def _found(
+        self,
+        wanted: Iterable[AccessPattern[Any]],
+        pairs: Iterable[tuple[AccessPattern[Any], Key]],
+        raw_items: Iterable[tuple[str, RawItem]],
+    ) -> BatchResult:
+        found: dict[AccessPattern[Any], dict[Key, RawItem]] = {pattern: {} for pattern in wanted}
+        by_table = {self.table_name(pattern.model): pattern for pattern in wanted}
+        for table, raw in raw_items:
+            pattern = by_table[table]
+            found[pattern][_key_of(pattern.model, raw)] = raw
         for pattern, count in Counter(pattern for pattern, _ in pairs).items():
             _count(pattern, count)
         return BatchResult(found)
 
-    def _batch_get_chunk(self, pairs: Sequence[tuple[AccessPattern[Any], Key]]) -> list[tuple[str, RawItem]]:
-        pending: dict[str, Any] = {}
+    def _keys_request(self, pairs: Sequence[tuple[AccessPattern[Any], Key]]) -> dict[str, Any]:
+        request: dict[str, Any] = {}
         for pattern, group in itertools.groupby(pairs, key=lambda pair: pair[0]):
             _require(pattern, Operation.BATCH_GET)
             names = _key_names(pattern.model)
-            pending[self.table_name(pattern.model)] = {
+            request[self.table_name(pattern.model)] = {
                 "Keys": [{name: _raw_key(value) for name, value in zip(names, key, strict=True)} for _, key in group],
                 "ConsistentRead": pattern.strong,
             }
+        return request
+
+    def _batch_get_chunk(self, pairs: Sequence[tuple[AccessPattern[Any], Key]]) -> list[tuple[str, RawItem]]:
+        pending = self._keys_request(pairs)
         found: list[tuple[str, RawItem]] = []
         for _ in self._retry.tries(self._sleep):
             data = self.connection.dispatch("BatchGetItem", {"RequestItems": pending})
-            found += [(table, raw) for table, items in data["Responses"].items() for raw in items]
+            found += _answered(data)
             pending = data.get("UnprocessedKeys") or {}
             if not pending:
                 return found
@@ -290,7 +314,7 @@ class Database:
         policy = retry or self._retry
         for attempt in policy.tries(self._sleep):
             try:
-                self.connection.dispatch("TransactWriteItems", {"TransactItems": [write.request for write in writes]})
+                self.connection.dispatch("TransactWriteItems", _transaction(writes))
             except (TransactionCancelled, TransactionConflict) as error:
                 transient = isinstance(error, TransactionConflict) or error.is_transient
                 if not transient or policy.attempts == 1:
@@ -299,8 +323,12 @@ class Database:
                     raise TransactionConflict("Another write kept holding an item") from error
             else:
                 break
-        for pattern, count in Counter(write.pattern for write in writes).items():
-            _count(pattern, count)
+        _count_all(writes)
+
+    async def transact_soon(self, writes: Sequence[Write]) -> None:
+        """All or nothing, from an event loop, and once: the caller sees every cancellation with its reasons."""
+        await self.connection.dispatch_soon("TransactWriteItems", _transaction(writes))
+        _count_all(writes)
 
     def _put_request(self, pattern: AccessPattern[Any], item: Model, condition: Condition | None) -> dict[str, Any]:
         request: dict[str, Any] = {"TableName": self.table_name(pattern.model), "Item": item.serialize()}
@@ -386,6 +414,23 @@ def _require(pattern: AccessPattern[Any], operation: Operation) -> None:
 
 def _count(pattern: AccessPattern[Any], items: int) -> None:
     DYNAMODB_ITEMS.labels(pattern.table, pattern.name).inc(items)
+
+
+def _count_all(writes: Sequence[Write]) -> None:
+    for pattern, count in Counter(write.pattern for write in writes).items():
+        _count(pattern, count)
+
+
+def _transaction(writes: Sequence[Write]) -> dict[str, Any]:
+    return {"TransactItems": [write.request for write in writes]}
+
+
+def _pairs(wanted: Mapping[AccessPattern[Any], Iterable[Key]]) -> list[tuple[AccessPattern[Any], Key]]:
+    return [(pattern, key) for pattern, keys in wanted.items() for key in dict.fromkeys(keys)]
+
+
+def _answered(data: Mapping[str, Any]) -> list[tuple[str, RawItem]]:
+    return [(table, raw) for table, items in data["Responses"].items() for raw in items]
 
 
 def _chunks(items: Sequence[Any], size: int) -> Iterable[list[Any]]:

@@ -4,6 +4,7 @@ Each system call gives the interpreter away, and in a busy process getting it ba
 request leaves in one piece and an answer is read in large ones.
 """
 
+import asyncio
 import os
 import select
 import socket
@@ -11,6 +12,8 @@ import ssl
 import threading
 import time
 from collections import deque
+from collections.abc import Generator
+from typing import cast
 from urllib.parse import urlsplit
 
 CHUNK = 256 * 1024
@@ -112,49 +115,156 @@ class Connection:
 
     def exchange(self, request: bytes) -> Answer:
         self._wire.sendall(request)
+        reading = read_answer()
+        next(reading)
         try:
-            return self._read_answer()
-        except (ValueError, IndexError) as error:
-            raise ConnectionError("the answer is not HTTP") from error
-
-    def _read_answer(self) -> Answer:
-        head, found, rest = b"", b"", b""
-        while not found:
-            head, found, rest = (head + self._receive()).partition(END_OF_HEAD)
-        answer = Answer(head)
-        if "chunked" in answer.headers.get("transfer-encoding", "").lower():
-            answer.body, rest = self._read_chunks(rest)
-        else:
-            size = int(answer.headers.get("content-length", "0"))
-            whole = self._read(rest, size)
-            answer.body, rest = whole[:size], whole[size:]
-        answer.keeps_open = answer.keeps_open and not rest
-        return answer
-
-    def _read(self, begun: bytes, size: int) -> bytes:
-        """At least `size` bytes, the first of which have come already."""
-        pieces, missing = [begun], size - len(begun)
-        while missing > 0:
-            pieces.append(self._receive())
-            missing -= len(pieces[-1])
-        return b"".join(pieces)
-
-    def _read_chunks(self, data: bytes) -> tuple[bytes, bytes]:
-        """The body, and what came behind it."""
-        pieces: list[bytes] = []
-        while True:
-            while b"\r\n" not in data:
-                data += self._receive()
-            length, _, data = data.partition(b"\r\n")
-            size = int(length.partition(b";")[0], 16)
-            data = self._read(data, size + 2)
-            if size == 0:
-                return b"".join(pieces), data[2:]
-            pieces.append(data[:size])
-            data = data[size + 2 :]
+            while True:
+                reading.send(self._receive())
+        except StopIteration as end:
+            return cast(Answer, end.value)
 
     def _receive(self) -> bytes:
         data = self._wire.recv(CHUNK)
         if not data:
             raise ConnectionResetError("the other side closed the connection")
         return data
+
+
+def read_answer() -> Generator[None, bytes, Answer]:
+    """Read one answer from the data that it is sent, piece by piece. Raises `ConnectionError` for what is not HTTP."""
+    try:
+        return (yield from _read_answer())
+    except (ValueError, IndexError) as error:
+        raise ConnectionError("the answer is not HTTP") from error
+
+
+def _read_answer() -> Generator[None, bytes, Answer]:
+    head, found, rest = b"", b"", b""
+    while not found:
+        head, found, rest = (head + (yield)).partition(END_OF_HEAD)
+    answer = Answer(head)
+    if "chunked" in answer.headers.get("transfer-encoding", "").lower():
+        answer.body, rest = yield from _read_chunks(rest)
+    else:
+        size = int(answer.headers.get("content-length", "0"))
+        whole = yield from _read(rest, size)
+        answer.body, rest = whole[:size], whole[size:]
+    answer.keeps_open = answer.keeps_open and not rest
+    return answer
+
+
+def _read(begun: bytes, size: int) -> Generator[None, bytes, bytes]:
+    """At least `size` bytes, the first of which have come already."""
+    pieces, missing = [begun], size - len(begun)
+    while missing > 0:
+        pieces.append((yield))
+        missing -= len(pieces[-1])
+    return b"".join(pieces)
+
+
+def _read_chunks(data: bytes) -> Generator[None, bytes, tuple[bytes, bytes]]:
+    """The body, and what came behind it."""
+    pieces: list[bytes] = []
+    while True:
+        while b"\r\n" not in data:
+            data += yield
+        length, _, data = data.partition(b"\r\n")
+        size = int(length.partition(b";")[0], 16)
+        data = yield from _read(data, size + 2)
+        if size == 0:
+            return b"".join(pieces), data[2:]
+        pieces.append(data[:size])
+        data = data[size + 2 :]
+
+
+class LoopPool:
+    """The same for an event loop: connections that are kept, one request at a time on each. For its thread alone.
+
+    It makes as many as are used at once; whoever uses it bounds that.
+    """
+
+    def __init__(self, url: str, *, connect_timeout: float, read_timeout: float) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._tls = _trusting() if parts.scheme == "https" else None
+        self._port = parts.port or (80 if self._tls is None else 443)
+        self._connect_timeout = connect_timeout
+        self._read_timeout = read_timeout
+        self._idle: list[LoopConnection] = []
+
+    async def exchange(self, request: bytes) -> Answer:
+        """Send a whole request and return the answer. Raises `OSError`; what was sent may or may not have arrived."""
+        connection = await self._take()
+        try:
+            async with asyncio.timeout(self._read_timeout):
+                answer = await connection.exchange(request)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.keeps_open:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _take(self) -> "LoopConnection":
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+        async with asyncio.timeout(self._connect_timeout):
+            _, made = await asyncio.get_running_loop().create_connection(
+                LoopConnection, self._host, self._port, ssl=self._tls
+            )
+        return made
+
+
+class LoopConnection(asyncio.Protocol):
+    """A kept connection on an event loop. It is told when the other side closes, and need not look."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._loop = asyncio.get_running_loop()
+        self._reading: Generator[None, bytes, Answer] | None = None
+        self._awaited: asyncio.Future[Answer] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.is_open = True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self._fail(error or ConnectionResetError("the other side closed the connection"))
+
+    def close(self) -> None:
+        self.is_open = False
+        self._transport.close()
+
+    async def exchange(self, request: bytes) -> Answer:
+        self._reading, self._awaited = read_answer(), self._loop.create_future()
+        next(self._reading)
+        self._transport.write(request)
+        return await self._awaited
+
+    def data_received(self, data: bytes) -> None:
+        if self._reading is None:
+            # Nobody has asked: whatever this is, it is no answer of ours.
+            self.close()
+            return
+        try:
+            self._reading.send(data)
+        except StopIteration as end:
+            self._reading = None
+            if self._awaited is not None and not self._awaited.done():
+                self._awaited.set_result(end.value)
+        except ConnectionError as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._reading = None
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_exception(error if isinstance(error, OSError) else ConnectionError(str(error)))

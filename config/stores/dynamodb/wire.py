@@ -14,7 +14,7 @@ import orjson
 from botocore.exceptions import BotoCoreError
 
 from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb.http import Answer, Pool
+from config.stores.dynamodb.http import Answer, LoopPool, Pool
 from config.stores.dynamodb.signing import Credentials, Signer
 from config.stores.errors import StoreUnavailable
 
@@ -88,6 +88,31 @@ class Wire:
                 if not refusal.may_pass:
                     break
         raise failure
+
+
+class LoopWire:
+    """The same endpoint from an event loop, without patience: one try. For the loop's thread alone."""
+
+    def __init__(self, pool: LoopPool, *, url: str, region: str, credentials: Callable[[], Credentials]) -> None:
+        self._pool = pool
+        self._signer = Signer(host=urlsplit(url).netloc, region=region)
+        self._credentials = credentials
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Raises `EngineFailure` for a refusal, and `StoreUnavailable` when there is no answer at all."""
+        body = orjson.dumps(parameters)
+        try:
+            answer = await self._pool.exchange(self._signer.head(operation, body, self._credentials()) + body)
+        except OSError as error:
+            raise StoreUnavailable(f"DynamoDB did not answer ({type(error).__name__})") from error
+        except BotoCoreError as error:
+            raise StoreUnavailable(f"No AWS credentials can be had now ({type(error).__name__})") from error
+        if answer.status == OK:
+            return _values(answer)
+        raise EngineFailure(answer.status, _details(answer))
 
 
 def _values(answer: Answer) -> dict[str, Any]:

@@ -41,35 +41,18 @@ class PlayedAnnouncer(Announcer):
     def __init__(self) -> None:
         self.outgoing: list[Outgoing] = []
         self.away = False
-        self._held: tuple[ChatId, threading.Event, threading.Event] | None = None
+        self.on_hand_over: Callable[[], object] = lambda: None
 
     @property
     def events(self) -> list[Event]:
         return [outgoing.event for outgoing in self.outgoing]
 
     def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
-        self._wait_for(batch)
+        self.on_hand_over()
         is_away = self.away
         self.outgoing += [] if is_away else batch
         for place in range(len(batch)):
             told(place, EventLogUnavailable("Kafka did not take the event in time") if is_away else None)
-
-    @contextmanager
-    def held(self, chat_id: ChatId) -> Iterator[threading.Event]:
-        """Hold the handing over of a chat's events back until the block ends; the event tells that it has begun."""
-        arrived, let_go = threading.Event(), threading.Event()
-        self._held = (chat_id, arrived, let_go)
-        try:
-            yield arrived
-        finally:
-            self._held = None
-            let_go.set()
-
-    def _wait_for(self, batch: Sequence[Outgoing]) -> None:
-        if self._held is not None and self._held[0] in {outgoing.event.partition_key for outgoing in batch}:
-            _, arrived, let_go = self._held
-            arrived.set()
-            assert let_go.wait(20)
 
 
 class Wire:

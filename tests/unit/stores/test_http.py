@@ -1,5 +1,6 @@
 """HTTP on kept connections, against a server that answers whatever the test wants, in whatever pieces."""
 
+import asyncio
 import fcntl
 import socket
 import threading
@@ -8,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from config.stores.dynamodb.http import END_OF_HEAD, Pool
+from config.stores.dynamodb.http import END_OF_HEAD, Answer, LoopConnection, LoopPool, Pool
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -57,36 +58,66 @@ def server() -> Iterator[Server]:
     server.close()
 
 
+class LoopRunner:
+    """The pool of an event loop, for callers without one."""
+
+    def __init__(self, url: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._pool = LoopPool(url, connect_timeout=1.0, read_timeout=0.3)
+
+    @property
+    def _idle(self) -> list[LoopConnection]:
+        return self._pool._idle
+
+    def exchange(self, request: bytes) -> Answer:
+        return self._loop.run_until_complete(self._pool.exchange(request))
+
+    def close(self) -> None:
+        self._pool.close()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+
 @pytest.fixture
-def pool(server: Server) -> Iterator[Pool]:
+def thread_pool(server: Server) -> Iterator[Pool]:
     pool = Pool(server.url, connect_timeout=1.0, read_timeout=0.3, size=2)
     yield pool
     pool.close()
+
+
+@pytest.fixture(params=["threads", "loop"])
+def pool(request: pytest.FixtureRequest, server: Server) -> Iterator[Pool | LoopRunner]:
+    if request.param == "threads":
+        yield request.getfixturevalue("thread_pool")
+        return
+    runner = LoopRunner(server.url)
+    yield runner
+    runner.close()
 
 
 def answer(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-def test_a_connection_is_kept_and_used_again(server: Server, pool: Pool) -> None:
+def test_a_connection_is_kept_and_used_again(server: Server, pool: Pool | LoopRunner) -> None:
     server.scripts = [[answer(b"one")], [answer(b"two")]]
     assert [pool.exchange(REQUEST).body for _ in range(2)] == [b"one", b"two"]
     assert server.connections == 1
 
 
-def test_an_answer_in_pieces_is_put_together(server: Server, pool: Pool) -> None:
+def test_an_answer_in_pieces_is_put_together(server: Server, pool: Pool | LoopRunner) -> None:
     server.scripts = [[b"HTTP/1.1 200", b" OK\r\nContent-Le", b"ngth: 5\r\n\r", b"\nhe", b"llo"]]
     assert pool.exchange(REQUEST).body == b"hello"
 
 
-def test_chunks_are_joined(server: Server, pool: Pool) -> None:
+def test_chunks_are_joined(server: Server, pool: Pool | LoopRunner) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     server.scripts = [[head + b"5\r\nhel", b"lo\r\n6;x=y\r\n wor", b"ld\r\n", b"0\r\n\r\n"], [answer(b"next")]]
     assert pool.exchange(REQUEST).body == b"hello world"
     assert pool.exchange(REQUEST).body == b"next"
 
 
-def test_a_server_that_says_close_is_taken_at_its_word(server: Server, pool: Pool) -> None:
+def test_a_server_that_says_close_is_taken_at_its_word(server: Server, pool: Pool | LoopRunner) -> None:
     closing = b"HTTP/1.1 400 Bad\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
     server.scripts = [[closing, None], [answer(b"again")]]
     assert pool.exchange(REQUEST).status == 400
@@ -95,30 +126,30 @@ def test_a_server_that_says_close_is_taken_at_its_word(server: Server, pool: Poo
 
 
 def test_a_connection_that_ended_while_it_rested_is_not_used(
-    server: Server, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    server: Server, thread_pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.scripts = [[answer(b"one"), None], [answer(b"two")]]
-    assert pool.exchange(REQUEST).body == b"one"
-    (resting,) = pool._idle
+    assert thread_pool.exchange(REQUEST).body == b"one"
+    (resting,) = thread_pool._idle
     resting._wire.recv(1)  # waits for the goodbye
     resting.used_at -= 60
-    assert pool.exchange(REQUEST).body == b"two"
+    assert thread_pool.exchange(REQUEST).body == b"two"
 
 
-def test_a_process_with_thousands_of_sockets_looks_at_its_resting_ones_too(server: Server, pool: Pool) -> None:
+def test_a_process_with_thousands_of_sockets_looks_at_its_resting_ones_too(server: Server, thread_pool: Pool) -> None:
     server.scripts = [[answer(b"one")], [answer(b"two")]]
-    assert pool.exchange(REQUEST).body == b"one"
-    (resting,) = pool._idle
+    assert thread_pool.exchange(REQUEST).body == b"one"
+    (resting,) = thread_pool._idle
     high = fcntl.fcntl(resting._wire.fileno(), fcntl.F_DUPFD, 1500)
     resting._wire.close()
     resting._wire = socket.socket(fileno=high)
     resting._wire.settimeout(1.0)
     resting.used_at -= 60
-    assert pool.exchange(REQUEST).body == b"two"
+    assert thread_pool.exchange(REQUEST).body == b"two"
     assert server.connections == 1
 
 
-def test_what_comes_behind_an_answer_ends_the_connection(server: Server, pool: Pool) -> None:
+def test_what_comes_behind_an_answer_ends_the_connection(server: Server, pool: Pool | LoopRunner) -> None:
     server.scripts = [[answer(b"one") + b"more", None], [answer(b"two")]]
     assert [pool.exchange(REQUEST).body for _ in range(2)] == [b"one", b"two"]
     assert server.connections == 2
@@ -143,7 +174,7 @@ def test_who_finds_every_connection_in_use_for_too_long_is_told(server: Server) 
     ],
 )
 def test_whatever_goes_wrong_is_an_os_error_and_the_connection_is_dropped(
-    server: Server, pool: Pool, script: list[bytes | None]
+    server: Server, pool: Pool | LoopRunner, script: list[bytes | None]
 ) -> None:
     server.scripts = [script, [answer(b"fine")]]
     with pytest.raises(OSError):  # noqa: PT011 - any of them
@@ -164,3 +195,22 @@ def test_no_more_connections_than_there_is_room_for(server: Server) -> None:
         bodies = list(threads.map(lambda _: pool.exchange(REQUEST).body, range(20)))
     assert (bodies, server.connections) == ([b"x"] * 20, 1)
     pool.close()
+
+
+def test_an_event_loop_keeps_its_connection(server: Server) -> None:
+    server.scripts = [[answer(b"x")] for _ in range(6)]
+
+    async def ask() -> list[bytes]:
+        pool = LoopPool(server.url, connect_timeout=1.0, read_timeout=2.0)
+        bodies = [(await pool.exchange(REQUEST)).body for _ in range(3)]
+        pool.close()
+        return bodies
+
+    assert asyncio.run(ask()) == [b"x"] * 3
+    assert server.connections == 1
+
+
+def test_nobody_listening_is_an_os_error_on_an_event_loop_too() -> None:
+    pool = LoopPool("http://127.0.0.1:1", connect_timeout=0.2, read_timeout=0.2)
+    with pytest.raises(OSError):  # noqa: PT011 - any of them
+        asyncio.run(pool.exchange(REQUEST))

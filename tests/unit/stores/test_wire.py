@@ -10,7 +10,7 @@ import botocore.session
 import pytest
 
 from config.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
-from config.stores.errors import StoreRefused, Throttled, TransactionCancelled
+from config.stores.errors import StoreRefused, Throttled, TransactionCancelled, WriteRefused
 
 REQUEST = {
     "TransactItems": [
@@ -137,3 +137,47 @@ class TestAnswers:
         engine.answers += [(500, {"__type": "x#InternalServerError"}), (200, {"Count": 3})]
         assert connection.dispatch("Query", {"TableName": "messages"})["Count"] == 3
         assert len(engine.requests) == 2
+
+
+class TestFromAnEventLoop:
+    @pytest.fixture
+    def patient(self, url: str) -> ParleyConnection:
+        connection = ParleyConnection(DynamoDBOptions(region="eu-west-1", endpoint_url=url), read_only=False)
+        connection.use_loop()
+        return connection
+
+    async def test_the_same_request_leaves(self, engine: Engine, patient: ParleyConnection) -> None:
+        request = {**REQUEST, "ClientRequestToken": "token"}
+        patient.dispatch("TransactWriteItems", request)
+        await patient.dispatch_soon("TransactWriteItems", request)
+        (headers, body), (soon_headers, soon_body) = engine.requests
+        assert body == soon_body
+        assert headers.keys() == soon_headers.keys()
+        patient.close()
+
+    async def test_a_refusal_is_not_tried_again(self, engine: Engine, patient: ParleyConnection) -> None:
+        engine.answers.append((400, {"__type": "x#ValidationException", "message": "no"}))
+        with pytest.raises(StoreRefused):
+            await patient.dispatch_soon("Query", {"TableName": "messages"})
+        assert len(engine.requests) == 1
+        patient.close()
+
+    async def test_what_may_pass_is_tried_again_with_the_same_token(
+        self, engine: Engine, patient: ParleyConnection
+    ) -> None:
+        engine.answers += [(500, {"__type": "x#InternalServerError"}), (200, {})]
+        await patient.dispatch_soon("TransactWriteItems", dict(REQUEST))
+        first, second = (body["ClientRequestToken"] for _, body in engine.requests)
+        assert first == second
+        patient.close()
+
+    async def test_a_read_only_process_writes_nothing(self, engine: Engine, url: str) -> None:
+        reader = ParleyConnection(DynamoDBOptions(region="eu-west-1", endpoint_url=url), read_only=True)
+        reader.use_loop()
+        with pytest.raises(WriteRefused):
+            await reader.dispatch_soon("PutItem", {})
+        assert not engine.requests
+
+    async def test_without_a_loop_of_its_own_a_thread_asks(self, engine: Engine, connection: ParleyConnection) -> None:
+        engine.answers.append((200, {"Count": 3}))
+        assert (await connection.dispatch_soon("Query", {"TableName": "messages"}))["Count"] == 3
