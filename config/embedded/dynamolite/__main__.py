@@ -1,0 +1,48 @@
+"""Run the engine: `python -m config.embedded.dynamolite --port 8000 --file data/dynamodb.sqlite`."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import uvloop
+
+from config.embedded.dynamolite.rows import Store
+from config.embedded.dynamolite.server import Server
+from config.embedded.dynamolite.service import Service
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="dynamolite", description="DynamoDB on one SQLite file.")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    parser.add_argument("--file", type=Path, help="where the data is kept; without it, in memory until the end")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        store = Store(arguments.file)
+    except sqlite3.Error as error:
+        sys.exit(f"{arguments.file} cannot be opened ({error}): it may be in use by another process.")
+    try:
+        uvloop.run(serve(store, arguments.host, arguments.port))
+    finally:
+        store.close()
+
+
+async def serve(store: Store, host: str, port: int) -> None:
+    """Until a signal asks to end."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    server = Server(Service(store))
+    listener = await loop.create_server(server.make_connection, host, port)
+    await ended.wait()
+    listener.close()
+    server.close()
+
+
+if __name__ == "__main__":
+    main()

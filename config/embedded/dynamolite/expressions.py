@@ -1,0 +1,147 @@
+"""DynamoDB's expression languages: conditions, updates, key conditions, projections.
+
+A text is parsed once, into functions of an item and a request's placeholders; the functions are kept, because a
+program asks with few texts. Names (`#n`) and values (`:v`) stay open until a request brings them.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from config.embedded.dynamolite import paths
+from config.embedded.dynamolite.conditions import Check, Predicate
+from config.embedded.dynamolite.errors import ValidationException
+from config.embedded.dynamolite.parsing import KeyPart, Parser
+from config.embedded.dynamolite.paths import Path
+from config.embedded.dynamolite.placeholders import Placeholders
+from config.embedded.dynamolite.updates import Change
+from config.embedded.dynamolite.values import Item, Value
+
+TEXT_BYTES = 4096
+KEPT_TEXTS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What a text mentions, and what it demands of what a request brings."""
+
+    placeholders: frozenset[str]
+    checks: Sequence[Check]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Expression):
+    """`holds` for an item or not; `named` are the attributes that it looks at, some of them as placeholders."""
+
+    holds: Predicate
+    named: frozenset[str]
+
+    def attributes(self, given: Placeholders) -> set[str]:
+        """The top-level attributes that it looks at."""
+        return {given.names.get(name, name) for name in self.named}
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Expression):
+    """`targets` are the paths that it sets or removes, `removed` those that it removes at the end."""
+
+    changes: Sequence[tuple[Path, Change]]
+    removed: Sequence[Path]
+    targets: Sequence[Path]
+    is_flat: bool
+
+    def apply(self, item: Item, given: Placeholders) -> Item:
+        """The item after the update. What is on the right sides is the item before it."""
+        # A change replaces what is at its target, so that only what is inside of values needs a copy of its own.
+        changed = dict(item) if self.is_flat else copy.deepcopy(item)
+        removed = self.removed
+        for target, change in self.changes:
+            if change(changed, item, given):
+                removed = [*removed, target]
+        if removed:
+            paths.remove_all(changed, removed, given.names)
+        return changed
+
+    def attributes(self, given: Placeholders) -> set[str]:
+        """The top-level attributes that it touches."""
+        return {str(given.names.get(str(path[0]), path[0])) for path in self.targets}
+
+    def touched(self, item: Item, given: Placeholders) -> Item:
+        """What an item has at the paths that the update names."""
+        return paths.project(item, self.targets, given.names)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCondition(Expression):
+    """Equality of the partition key, and at most one condition on the sort key."""
+
+    parts: Sequence[KeyPart]
+
+    def resolved(self, given: Placeholders) -> list[tuple[str, str, list[Value]]]:
+        return [
+            (given.names.get(name, name), operator, [given.values[value] for value in values])
+            for name, operator, values in self.parts
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection(Expression):
+    paths: Sequence[Path]
+
+    def apply(self, item: Item, given: Placeholders) -> Item:
+        return paths.project(item, self.paths, given.names)
+
+    def attributes(self, given: Placeholders) -> set[str]:
+        """The top-level attributes that it shows a part of."""
+        return {str(paths.resolved(path, given.names)[0]) for path in self.paths}
+
+
+NO_UPDATE = Update(frozenset(), (), (), (), (), is_flat=True)
+
+
+@lru_cache(KEPT_TEXTS)
+def condition(text: str, kind: str = "ConditionExpression") -> Condition:
+    parser = _parser(text, kind)
+    holds = parser.disjunction()
+    parser.require_end()
+    return Condition(parser.placeholders, parser.checks, holds, frozenset(parser.named))
+
+
+@lru_cache(KEPT_TEXTS)
+def update(text: str) -> Update:
+    kind = "UpdateExpression"
+    parser = _parser(text, kind)
+    changes, removed = parser.clauses()
+    targets = [*(target for target, _ in changes), *removed]
+    is_flat = all(len(path) == 1 for path in targets)
+    if len(targets) > 1:
+        parser.require(lambda given: paths.require_apart(targets, given.names, kind))
+    return Update(parser.placeholders, parser.checks, changes, removed, targets, is_flat)
+
+
+@lru_cache(KEPT_TEXTS)
+def key_condition(text: str) -> KeyCondition:
+    parser = _parser(text, "KeyConditionExpression")
+    parts = list(parser.key_parts())
+    parser.require_end()
+    return KeyCondition(parser.placeholders, parser.checks, parts)
+
+
+@lru_cache(KEPT_TEXTS)
+def projection(text: str) -> Projection:
+    kind = "ProjectionExpression"
+    parser = _parser(text, kind)
+    shown = list(parser.paths())
+    parser.require_end()
+    if len(shown) > 1:
+        parser.require(lambda given: paths.require_apart(shown, given.names, kind))
+    return Projection(parser.placeholders, parser.checks, shown)
+
+
+def _parser(text: str, kind: str) -> Parser:
+    if not text.strip():
+        raise ValidationException(f"Invalid {kind}: The expression can not be empty;")
+    if len(text.encode()) > TEXT_BYTES:
+        raise ValidationException(f"Invalid {kind}: Expression size has exceeded the maximum allowed size;")
+    return Parser(text, kind)

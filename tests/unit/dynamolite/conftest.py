@@ -1,0 +1,15 @@
+"""A fresh engine for each test that asks."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.dynamolite.engine import Engine
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine()
+    engine.create_tables()
+    yield engine
+    engine.store.close()

@@ -1,0 +1,218 @@
+"""HTTP: requests however they arrive, answers in order."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from config.embedded.dynamolite import server as server_module
+from config.embedded.dynamolite.server import Server
+from config.embedded.dynamolite.service import Answered, Service
+from tests.unit.dynamolite.engine import PLAIN, Engine, values
+
+CLOSING = b"Connection: close\r\n"
+
+
+class Recording(Service):
+    """Remembers how requests came together."""
+
+    groups: list[int]
+
+    def answer_all(self, asked: Any) -> list[Answered]:
+        self.groups.append(len(asked))
+        return super().answer_all(asked)
+
+
+@asynccontextmanager
+async def serving(engine: Engine) -> AsyncIterator[tuple[Recording, Server, int]]:
+    service = Recording(engine.store)
+    service.groups = []
+    server = Server(service)
+    listener = await asyncio.get_running_loop().create_server(server.make_connection, "127.0.0.1", 0)
+    try:
+        yield service, server, listener.sockets[0].getsockname()[1]
+    finally:
+        listener.close()
+        server.close()
+
+
+def request(operation: str, body: bytes, extra: bytes = b"") -> bytes:
+    head = b"POST / HTTP/1.1\r\nHost: here\r\nX-Amz-Target: DynamoDB_20120810.%s\r\n%sContent-Length: %d\r\n\r\n"
+    return head % (operation.encode(), extra, len(body)) + body
+
+
+def put(pk: str, extra: bytes = b"") -> bytes:
+    body = {"TableName": PLAIN, "Item": values({"pk": pk}), "ReturnValues": "ALL_OLD"}
+    return request("PutItem", orjson.dumps(body), extra)
+
+
+def get(pk: str, extra: bytes = b"") -> bytes:
+    return request("GetItem", orjson.dumps({"TableName": PLAIN, "Key": values({"pk": pk})}), extra)
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, Any]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return int(head.split()[1]), orjson.loads(await reader.readexactly(length))
+
+
+async def connected(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_requests_one_behind_the_other_are_answered_in_order(engine: Engine) -> None:
+    async with serving(engine) as (service, _, port):
+        reader, writer = await connected(port)
+        writer.write(put("a") + get("a") + get("b") + request("Nonsense", b"{}"))
+        answers = [await answer(reader) for _ in range(4)]
+        writer.close()
+    assert [status for status, _ in answers] == [200, 200, 200, 400]
+    assert [body for _, body in answers[:3]] == [{}, {"Item": values({"pk": "a"})}, {}]
+    assert service.groups == [4]
+
+
+async def test_a_request_may_come_in_pieces(engine: Engine) -> None:
+    async with serving(engine) as (service, _, port):
+        reader, writer = await connected(port)
+        for byte in put("a"):
+            writer.write(bytes((byte,)))
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert await answer(reader) == (200, {})
+        writer.close()
+    assert service.groups == [1]
+    assert engine.find(pk="a") is not None
+
+
+async def test_a_body_may_come_in_chunks(engine: Engine) -> None:
+    body = orjson.dumps({"TableName": PLAIN, "Item": values({"pk": "a"})})
+    head = b"POST / HTTP/1.1\r\nHost: here\r\nX-Amz-Target: D.PutItem\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:7], body[7:]))
+    async with serving(engine) as (_, _, port):
+        reader, writer = await connected(port)
+        writer.write(head + chunks + b"0\r\n\r\n")
+        assert await answer(reader) == (200, {})
+        writer.close()
+    assert engine.find(pk="a") is not None
+
+
+async def test_connections_that_ask_in_one_turn_share_a_transaction(engine: Engine) -> None:
+    async with serving(engine) as (service, server, _):
+        connections = [server.make_connection() for _ in range(2)]
+        transports = [Transport() for _ in connections]
+        for connection, transport in zip(connections, transports, strict=True):
+            connection.connection_made(transport)
+        for connection, name in zip(connections, "ab", strict=True):
+            connection.data_received(put(name))
+        assert service.groups == []
+        await asyncio.sleep(0)
+    assert service.groups == [2]
+    assert [transport.written.count(b"200 OK") for transport in transports] == [1, 1]
+    assert [item["pk"] for item in engine.all()] == ["a", "b"]
+
+
+async def test_a_caller_that_is_gone_before_the_answer_disturbs_nobody(engine: Engine) -> None:
+    async with serving(engine) as (_, server, _):
+        gone, stays = server.make_connection(), server.make_connection()
+        first, second = Transport(), Transport()
+        gone.connection_made(first)
+        stays.connection_made(second)
+        gone.data_received(put("a"))
+        stays.data_received(get("a"))
+        gone.connection_lost(None)
+        await asyncio.sleep(0)
+    assert first.written == b""
+    assert second.written.endswith(orjson.dumps({"Item": values({"pk": "a"})}))
+
+
+async def test_a_connection_is_closed_when_that_is_asked_for(engine: Engine) -> None:
+    async with serving(engine) as (_, _, port):
+        reader, writer = await connected(port)
+        writer.write(get("a", CLOSING))
+        assert await answer(reader) == (200, {})
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_what_is_not_http_is_not_listened_to(engine: Engine) -> None:
+    async with serving(engine) as (service, _, port):
+        reader, writer = await connected(port)
+        writer.write(b"\x16\x03\x01 garbage\r\n\r\n")
+        assert await reader.read() == b""
+        writer.close()
+    assert service.groups == []
+
+
+async def test_a_request_without_a_target_is_refused(engine: Engine) -> None:
+    async with serving(engine) as (_, _, port):
+        reader, writer = await connected(port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        status, body = await answer(reader)
+        writer.close()
+    assert (status, body["__type"].rpartition("#")[2]) == (400, "UnknownOperationException")
+
+
+async def test_a_body_that_is_too_long_is_not_carried_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BODY_BYTES", 1000)
+    body = orjson.dumps({"TableName": PLAIN, "Item": values({"pk": "a", "v": "x" * 2000})})
+    async with serving(engine) as (service, server, _):
+        connection, transport = server.make_connection(), Transport()
+        connection.connection_made(transport)
+        connection.data_received(request("PutItem", body)[:500])
+        connection.data_received(request("PutItem", body)[500:] + put("b"))
+        connection.data_received(put("c"))
+        await asyncio.sleep(0)
+    assert transport.is_closing()
+    assert service.groups == []
+    assert engine.all() == []
+
+
+async def test_what_expired_is_swept_up_until_nothing_is_left(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.0)
+    swept: list[int] = []
+    done = asyncio.Event()
+
+    class Sweeping(Service):
+        def sweep(self) -> int:
+            swept.append(len(swept))
+            if len(swept) == 1:
+                raise OSError("not now")
+            if len(swept) > 3:
+                done.set()
+            return 1
+
+    server = Server(Sweeping(engine.store))
+    await asyncio.wait_for(done.wait(), timeout=5)
+    server.close()
+
+
+async def test_two_callers_over_sockets_do_not_wait_for_each_other(engine: Engine) -> None:
+    async with serving(engine) as (_, _, port):
+        with socket.create_connection(("127.0.0.1", port)) as idle:
+            idle.sendall(put("half")[:40])
+            reader, writer = await connected(port)
+            writer.write(get("a"))
+            assert await answer(reader) == (200, {})
+            writer.close()
+
+
+class Transport(asyncio.Transport):
+    """What a connection writes to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self._is_closed = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def is_closing(self) -> bool:
+        return self._is_closed
