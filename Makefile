@@ -10,23 +10,23 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: .venv/embedded.stamp $(if $(filter external,$(ENGINES)),,node_modules/dynoxide.stamp) ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external); Ctrl-C stops it
+run: .venv/embedded.stamp ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external); Ctrl-C stops it
 	@exec $(BIN)/python manage.py dev
 
 demo: .venv/embedded.stamp ## Make people, chats and messages to look at in the run under way
 	@$(BIN)/python manage.py demo
 
-test: .venv/dev.stamp node_modules/dynoxide.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a part, WORKERS=0 for one process)
+test: .venv/dev.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a part, WORKERS=0 for one process)
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and Redis (needs Java and Maven)
 	@$(BIN)/python -m tests.engines.java
 	$(BIN)/pytest -n $(WORKERS) --engines=real $(PYTEST_ARGS)
 
-bench: .venv/dev.stamp node_modules/dynoxide.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
+bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
 	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3) --clients $(or $(CLIENTS),1)
 
-bench-growth: .venv/dev.stamp node_modules/dynoxide.stamp ## Measure how cost grows (W="messages members connections" for some)
+bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members connections" for some)
 	$(BIN)/python -m bench growth $(W)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
@@ -39,11 +39,11 @@ format: .venv/dev.stamp ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-screenshots: .venv/dev.stamp node_modules/dynoxide.stamp ## Make the pictures in docs/screenshots anew (needs Chromium)
+screenshots: .venv/dev.stamp ## Make the pictures in docs/screenshots anew (needs Chromium)
 	$(BIN)/python -m web.screenshots
 
 clean: ## Remove the environment, the engines and the caches; the data directory stays
-	rm -rf .venv node_modules build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/pip:
@@ -60,8 +60,3 @@ clean: ## Remove the environment, the engines and the caches; the data directory
 	@echo "Installing what the tests and checks need"
 	@$(PIP) install -r requirements-dev.txt -c constraints.txt
 	@touch $@
-
-node_modules/dynoxide.stamp: package.json package-lock.json .npmrc | .venv/embedded.stamp
-	@echo "Fetching the DynamoDB engine"
-	@$(BIN)/python -m config.embedded.dynoxide
-	@mkdir -p node_modules && touch $@

@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--engines",
         choices=[choice.EMBEDDED, choice.REAL],
         default=choice.EMBEDDED,
-        help="embedded: dynoxide and librdkafka's cluster; real: DynamoDB Local and Apache Kafka, which need Java",
+        help="embedded: our DynamoDB and librdkafka's cluster; real: DynamoDB Local and Apache Kafka, which need Java",
     )
 
 

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from config.embedded.dynamodb import DynamoDbEngine
 from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
+from tests.engines.moto import MotoServer
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="package")
 def moto_url() -> Iterator[str]:
-    with DynamoDbEngine(provide_program=lambda log, pause: None) as url:
+    with MotoServer() as url:
         yield url
 
 

@@ -115,7 +115,7 @@ class TestDrift:
 
 
 class TestRecovery:
-    """Point-in-time recovery exists on AWS and in moto; dynoxide has no such feature."""
+    """Point-in-time recovery exists on AWS and in moto; the embedded engine has no such feature."""
 
     @pytest.mark.parametrize("options", ["moto"], indirect=True)
     def test_every_table_can_be_recovered_to_a_point_in_time(self, bare: Database) -> None:

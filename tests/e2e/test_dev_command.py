@@ -83,10 +83,12 @@ class TestARefusedRun:
     def test_an_engine_that_cannot_start_is_named_and_the_others_stop(
         self, start_dev: StartDev, tmp_path: Path
     ) -> None:
-        (tmp_path / "dynamodb.sqlite").write_text("no database")
+        (tmp_path / "dynamolite.sqlite").write_text("no database")
         run = start_dev(tmp_path)
         assert run.wait() == 1
-        assert run.refusal.startswith("dynamodb ended with exit status 1 before it was ready: error: Database file")
+        assert run.refusal.startswith(
+            f"dynamodb ended with exit status 1 before it was ready: {tmp_path / 'dynamolite.sqlite'} cannot be opened"
+        )
         assert run.descendants() == []
 
 

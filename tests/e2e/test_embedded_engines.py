@@ -1,5 +1,6 @@
 """The embedded engines by themselves: found, started, restarted, and honest about what they are."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,13 @@ import redis
 from confluent_kafka import Consumer, Producer, TopicPartition
 from mypy_boto3_dynamodb import DynamoDBClient
 
+from config.embedded import dynamodb
 from config.embedded.dynamodb import DynamoDbEngine
 from config.embedded.engine import Engine
 from config.embedded.errors import EngineFailed, EngineMissing, PortUnusable
 from config.embedded.kafka import KafkaEngine
 from config.embedded.ports import ReservedPort
+from config.embedded.processes import ChildProcess
 from config.embedded.redis import RedisEngine
 from config.kernel.events import TOPICS
 
@@ -39,6 +42,14 @@ def create_table(endpoint: str, name: str) -> None:
     )
 
 
+def put(endpoint: str, table: str, key: str) -> None:
+    dynamodb_at(endpoint).put_item(TableName=table, Item={"key": {"S": key}})
+
+
+def keys(endpoint: str, table: str) -> list[str]:
+    return [item["key"]["S"] for item in dynamodb_at(endpoint).scan(TableName=table)["Items"]]
+
+
 @contextmanager
 def consuming(servers: str) -> Iterator[Consumer]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers", "auto.offset.reset": "earliest"})
@@ -55,10 +66,18 @@ class TestDynamoDb:
         engine = DynamoDbEngine(data_dir=tmp_path)
         with engine as endpoint:
             create_table(endpoint, "kept")
+            put(endpoint, "kept", "acknowledged")
             engine.kill()
             engine.start()
             assert engine.wait_until_ready() == endpoint
-            assert dynamodb_at(endpoint).list_tables()["TableNames"] == ["kept"]
+            assert keys(endpoint, "kept") == ["acknowledged"]
+
+    def test_the_next_engine_on_a_directory_has_its_data(self, tmp_path: Path) -> None:
+        with DynamoDbEngine(data_dir=tmp_path) as endpoint:
+            create_table(endpoint, "kept")
+            put(endpoint, "kept", "acknowledged")
+        with DynamoDbEngine(data_dir=tmp_path) as endpoint:
+            assert keys(endpoint, "kept") == ["acknowledged"]
 
     def test_without_a_directory_it_keeps_nothing(self) -> None:
         with DynamoDbEngine() as endpoint:
@@ -66,15 +85,40 @@ class TestDynamoDb:
         with DynamoDbEngine() as endpoint:
             assert dynamodb_at(endpoint).list_tables()["TableNames"] == []
 
-    def test_moto_takes_over_and_says_so_where_dynoxide_cannot_be_had(self) -> None:
-        lines: list[str] = []
-        with DynamoDbEngine(provide_program=no_program, log=lines.append) as endpoint:
-            create_table(endpoint, "made")
-            assert dynamodb_at(endpoint).list_tables()["TableNames"] == ["made"]
-        assert (
-            lines[0]
-            == "dynoxide is not available: using moto's server, which is slow and forgets everything at the end."
+    def test_the_file_of_another_engine_is_left_alone(self, tmp_path: Path) -> None:
+        other = tmp_path / "dynamodb.sqlite"
+        other.write_text("somebody else's")
+        with DynamoDbEngine(data_dir=tmp_path) as endpoint:
+            create_table(endpoint, "own")
+        assert other.read_text() == "somebody else's"
+
+    def test_a_second_engine_on_a_file_is_refused_and_the_first_goes_on(self, tmp_path: Path) -> None:
+        refusal = (
+            r"dynamodb ended with exit status 1 before it was ready: .+ cannot be opened \(database is locked\): "
+            "it may be in use by another process"
         )
+        with DynamoDbEngine(data_dir=tmp_path) as endpoint:
+            create_table(endpoint, "kept")
+            with pytest.raises(EngineFailed, match=refusal), DynamoDbEngine(data_dir=tmp_path):
+                pytest.fail("the file is in use")
+            assert keys(endpoint, "kept") == []
+
+    def test_a_port_that_is_taken_is_named_in_its_last_line(self) -> None:
+        with DynamoDbEngine() as endpoint:
+            port = endpoint.rpartition(":")[2]
+            lines: list[str] = []
+            command = [sys.executable, "-m", "config.embedded.dynamolite", "--port", port]
+            assert ChildProcess("second", command, log=lines.append).wait() == 1
+            assert port in lines[-1]
+            assert "address already in use" in lines[-1]
+
+    def test_a_missing_package_gives_a_sentence_with_what_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dynamodb, "PACKAGES", ("sys", "not_installed"))
+        with (
+            pytest.raises(EngineMissing, match="cannot start without not_installed: run `pip install -r requirements-"),
+            DynamoDbEngine(),
+        ):
+            pytest.fail("there is nothing to start")
 
 
 class TestKafka:

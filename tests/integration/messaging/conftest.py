@@ -3,17 +3,17 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from config.embedded.dynamodb import DynamoDbEngine
 from config.kernel.ids import ChatId, UserId
 from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
 from tests.doubles import SettableClock
+from tests.engines.moto import MotoServer
 from tests.integration.messaging.stage import Stage
 
 
 @pytest.fixture(scope="package")
 def moto_url() -> Iterator[str]:
-    with DynamoDbEngine(provide_program=lambda log, pause: None) as url:
+    with MotoServer() as url:
         yield url
 
 

@@ -1,4 +1,4 @@
-"""Sending, on dynoxide and on moto alike."""
+"""Sending, on the engine and on moto alike."""
 
 from collections.abc import Iterator
 
@@ -23,9 +23,9 @@ def moto_database(moto_url: str) -> Database:
     return database
 
 
-@pytest.fixture(params=["dynoxide", "moto"])
+@pytest.fixture(params=["engine", "moto"])
 def stage(request: pytest.FixtureRequest, clock: SettableClock) -> Iterator[Stage]:
-    database = request.getfixturevalue("database" if request.param == "dynoxide" else "moto_database")
+    database = request.getfixturevalue("database" if request.param == "engine" else "moto_database")
     stage = Stage(database, clock)
     yield stage
     stage.close()
