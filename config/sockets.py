@@ -115,7 +115,7 @@ class SocketLine:
     def __init__(self, socket: ParleySocket) -> None:
         self._socket = socket
         self.open = asyncio.Event()
-        self.open.set()
+        self.resumeProducing()
         transport = socket.transport
         self._is_plain = isinstance(transport, Connection) and not transport.TLS
 
@@ -144,13 +144,15 @@ class SocketLine:
             socket.transport.resumeProducing()
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self.is_open = False
         self.open.clear()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self.is_open = True
         self.open.set()
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        self.open.set()
+        self.resumeProducing()
 
 
 def _unmasked(payload: bytes, mask: bytes) -> bytes:

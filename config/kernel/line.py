@@ -11,8 +11,9 @@ LINE = "parley.line"
 
 
 class Line(Protocol):
-    """The way to one client. `open` is clear while the client does not take what is written to it."""
+    """The way to one client. It is not open while the client does not take what is written to it."""
 
+    is_open: bool
     open: asyncio.Event
 
     def write(self, frame: bytes) -> None:

@@ -28,17 +28,20 @@ class Outbox:
         self._writer: asyncio.Task[None] | None = None
         self._held = True
         self._closed = False
+        # Nothing waits, and nothing keeps a frame from being written at once but the line itself.
+        self._is_clear = False
 
     def put(self, frame: Frame) -> None:
         """Write a frame or queue it.
 
         A client that lets too much pile up is given over to `overflow`, and nothing more is kept.
         """
-        if self._closed:
-            return
-        if self._line is not None and self._line.open.is_set() and not self._waiting and not self._held:
+        if self._is_clear and self._line is not None and self._line.is_open:
             self._line.write(frame.wire)
             return
+        if self._closed:
+            return
+        self._is_clear = False
         self._waiting.append(frame)
         self._bytes += len(frame.payload)
         if len(self._waiting) > MAX_FRAMES or self._bytes > MAX_BYTES:
@@ -59,6 +62,7 @@ class Outbox:
     def close(self) -> None:
         """Forget what waits and take nothing more."""
         self._closed = True
+        self._is_clear = False
         self._waiting.clear()
         self._bytes = 0
         if self._writer is not None:
@@ -73,11 +77,12 @@ class Outbox:
             while self._waiting:
                 if self._line is None:
                     await self._send(self._next().payload.decode())
-                elif self._line.open.is_set():
+                elif self._line.is_open:
                     self._line.write(self._next().wire)
                 else:
                     await self._line.open.wait()
                     self._join()
+            self._is_clear = not self._closed
         finally:
             self._writer = None
 

@@ -23,9 +23,11 @@ class FakeSocket:
         self.frames: list[frames.Frame] = []
         self.closed: list[Close] = []
         self.has_closed = asyncio.Event()
+        self.has_frames = asyncio.Event()
 
     def deliver(self, frame: frames.Frame) -> None:
         self.frames.append(frame)
+        self.has_frames.set()
 
     def end(self, close: Close) -> None:
         self.closed.append(close)
@@ -70,6 +72,26 @@ class TestHandingOver:
         assert ann is bob
         assert [body["sequence"] for body in orjson.loads(ann.payload)["messages"]] == [1, 2, 3]
         assert [body["sequence"] for frame in eve for body in orjson.loads(frame.payload)["messages"]] == [1, 3]
+
+    async def test_what_comes_while_deliveries_rest_goes_in_one_write(self) -> None:
+        ann = FakeSocket("ann")
+        made, loop = hub_of(ann), asyncio.get_running_loop()
+        made._rested_at = loop.time() + 0.01
+        for sequence in (1, 2, 3):
+            made._hand_over_soon(delivering(["gw.ann"], sequence))
+        assert not ann.frames
+        async with asyncio.timeout(5):
+            await ann.has_frames.wait()
+        (frame,) = ann.frames
+        assert [body["sequence"] for body in orjson.loads(frame.payload)["messages"]] == [1, 2, 3]
+
+    async def test_a_rest_does_not_let_more_pile_up_than_is_good(self) -> None:
+        ann = FakeSocket("ann")
+        made = hub_of(ann)
+        made._rested_at = asyncio.get_running_loop().time() + 60
+        for sequence in range(1, hub.MAX_PAYLOADS + 1):
+            made._hand_over_soon(delivering(["gw.ann"], sequence))
+        assert sum(len(orjson.loads(frame.payload)["messages"]) for frame in ann.frames) == hub.MAX_PAYLOADS
 
     def test_a_socket_that_cannot_be_written_to_keeps_nothing_from_the_others(self) -> None:
         broken, ann = FakeSocket("broken"), FakeSocket("ann")

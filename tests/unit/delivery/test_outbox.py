@@ -17,6 +17,14 @@ class Light:
         self.open.set()
         self.written: list[bytes] = []
 
+    @property
+    def is_open(self) -> bool:
+        return self.open.is_set()
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        """The light is switched by its event."""
+
     def write(self, frame: bytes) -> None:
         self.written.append(frame)
 
