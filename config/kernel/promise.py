@@ -4,9 +4,12 @@ What Parley needs of `concurrent.futures.Future`, at a fifth of its cost: no sta
 on until somebody waits.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -29,8 +32,7 @@ class Promise(Generic[T]):
         return self._is_done
 
     def set_result(self, result: T) -> None:
-        self._result = result
-        self._settle(None)
+        self._settle(None, result)
 
     def set_exception(self, error: BaseException) -> None:
         self._settle(error)
@@ -41,7 +43,7 @@ class Promise(Generic[T]):
             if not self._is_done:
                 self._callbacks.append(call)
                 return
-        call(self)
+        self._tell(call)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Why there is no result; None where there is one. Raises `TimeoutError`."""
@@ -55,18 +57,27 @@ class Promise(Generic[T]):
             raise self._error
         return self._result
 
-    def _settle(self, error: BaseException | None) -> None:
+    def _settle(self, error: BaseException | None, *result: T) -> None:
         with _lock:
             if self._is_done:
                 raise RuntimeError("a promise is settled once")
             self._error = error
+            if result:
+                (self._result,) = result
             self._is_done = True
             callbacks, self._callbacks = self._callbacks, []
             arrival = self._arrival
         if arrival is not None:
             arrival.set()
         for call in callbacks:
+            self._tell(call)
+
+    def _tell(self, call: "Callable[[Promise[T]], object]") -> None:
+        """What goes wrong with one who hears of it is not the trouble of the one who settles it."""
+        try:
             call(self)
+        except Exception:
+            log.exception("a promise was settled, and one who was told of it failed")
 
     def _wait(self, timeout: float | None) -> None:
         with _lock:

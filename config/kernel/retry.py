@@ -18,9 +18,12 @@ class RetryPolicy:
         """How long to wait after the attempt numbered from 0; spread so that rivals do not meet again."""
         return random.uniform(0, min(self.longest_pause, self.first_pause * 2**attempt))  # noqa: S311 - not a secret
 
-    def tries(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[int]:
-        """Yield the attempt numbers, pausing between them; ends when the attempts are used up."""
-        for attempt in range(self.attempts):
+    def tries(self, sleep: Callable[[float], None] = time.sleep, *, tried: int = 0) -> Iterator[int]:
+        """Yield the attempt numbers, pausing between them; ends when the attempts are used up.
+
+        `tried` of them were made elsewhere, without success.
+        """
+        for attempt in range(tried, self.attempts):
             if attempt:
                 sleep(self.pause(attempt - 1))
             yield attempt

@@ -112,15 +112,23 @@ class Announcer:
                 return
 
     def _hand_over(self) -> int:
-        """Give every kept event to the producer again; return how many it refused on the spot."""
+        """Give the kept events to the producer again, until it refuses some on the spot; return how many."""
+        handed = refused = 0
         with self._changed:
-            batch = [outgoing for lane in self._lanes.values() for outgoing in lane]
-            self._lanes.clear()
-            self._kept = 0
-            self._producer.hand_over(batch, _nobody, on_refused=self._keep)
-            refused = self._kept
-        if batch:
-            log.info("handed %d kept events to Kafka again, %d were refused", len(batch), refused)
+            keys = list(self._lanes)
+        for key in keys:
+            # One key at a time: who announces meanwhile, perhaps an event loop, does not wait long.
+            with self._changed:
+                lane = self._lanes.pop(key)
+                self._kept -= len(lane)
+                before = self._kept
+                self._producer.hand_over(lane, _nobody, on_refused=self._keep)
+                refused = self._kept - before
+            handed += len(lane)
+            if refused:
+                break
+        if handed:
+            log.info("handed %d kept events to Kafka again, %d were refused", handed, refused)
         return refused
 
 

@@ -9,6 +9,7 @@ CLOSED = Counter("parley_gateway_closes_total", "Sockets that the gateway ended,
 
 class Close(IntEnum):
     NOT_TEXT = 1003
+    INTERNAL = 1011
     RESTART = 1012
     PROTOCOL = 4400
     UNAUTHENTICATED = 4401

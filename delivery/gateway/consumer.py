@@ -67,6 +67,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     registration: Registration
     registered_at = NEVER
+    deliver: Callable[[frames.Frame], None]
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
@@ -106,6 +107,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         knock = handshake.read(self.scope)
         self._line = self.scope.get("extensions", {}).get(LINE)
         self._outbox = Outbox(self._write, line=self._line, overflow=lambda: self.end(Close.TOO_SLOW))
+        self.deliver = self._outbox.put
         if knock.token is None or not knock.comes_from(self._parts.allowed_origins):
             await self._refuse()
         try:
@@ -154,9 +156,14 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._line.frame_taken()
 
     def _take_at_once(self, text: str) -> bool:
-        if self._checking is not None and not self._checking.done():
+        """Whether the frame was dealt with; one behind a token that was being checked goes the longer way."""
+        if self._checking is not None:
             return False
-        self._take(text)
+        try:
+            self._take(text)
+        except Exception:
+            log.exception("a frame could not be handled")
+            self.end(Close.INTERNAL)
         return True
 
     async def _checked(self) -> None:
@@ -199,9 +206,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             await self._parts.hub.remove(self)
 
     # What the hub asks of a socket
-
-    def deliver(self, frame: frames.Frame) -> None:
-        self._outbox.put(frame)
 
     def end(self, close: Close) -> None:
         """Close once; what still waits to be written is dropped, the client finds it by syncing."""
@@ -286,15 +290,21 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _authenticate(self, request: Authenticate) -> None:
         """Go on with a fresh token of the same session, by which the connection is known; any other ends it."""
         try:
-            caller = await self._verified(request.access_token)
-            if caller.session_id != self._caller.session_id:
-                raise Unauthenticated("The token is another session's")
+            caller = self._same_session(await self._verified(request.access_token))
         except Unavailable as error:
             self._complain(error)
         except ParleyError as error:
             self.end(_close_for(error))
+        except Exception:
+            log.exception("a token could not be checked")
+            self.end(Close.INTERNAL)
         else:
             self._caller = caller
+
+    def _same_session(self, caller: Caller) -> Caller:
+        if caller.session_id != self._caller.session_id:
+            raise Unauthenticated("The token is another session's")
+        return caller
 
     # Answers
 

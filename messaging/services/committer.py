@@ -254,15 +254,17 @@ class Committer:
             for part in parts:
                 self._fail(part.entries, ParleyError())
             return []
-        self._announce(
-            [
-                (entry, Sent(message, duplicate=False))
-                for part, messages in written.stored
-                for entry, message in zip(part.entries, messages, strict=True)
-            ]
-        )
-        # Handed to Kafka before the chats may commit again: their events keep the order of their sequences.
-        self._release([part for part, _ in written.stored])
+        try:
+            self._announce(
+                [
+                    (entry, Sent(message, duplicate=False))
+                    for part, messages in written.stored
+                    for entry, message in zip(part.entries, messages, strict=True)
+                ]
+            )
+        finally:
+            # Handed to Kafka before the chats may commit again: their events keep the order of their sequences.
+            self._release([part for part, _ in written.stored])
         for stumble in written.stumbles:
             self._send_back(stumble)
         return written.innocent

@@ -2,7 +2,7 @@
 
 Within a chat drafts are read, committed and answered in the order of their arrival. Between chats the turn goes round:
 each visit serves a few drafts of one chat, so a hot chat fills a transaction only where others leave room. Pure
-bookkeeping: no thread, no I/O; whoever uses it holds a lock.
+bookkeeping: no thread, no I/O.
 """
 
 import heapq
@@ -101,14 +101,6 @@ class Lanes:
             lane = self._lanes[draft.chat_id] = Lane(draft.chat_id)
         lane.queued.append(entry)
         self._refresh(lane)
-
-    @property
-    def can_read(self) -> bool:
-        return bool(self._readable) and not self._committable
-
-    @property
-    def can_commit(self) -> bool:
-        return bool(self._committable)
 
     def start_reading(self, now: float) -> list[Part]:
         """The next batch to read; empty while a batch that is already read waits for a transaction.

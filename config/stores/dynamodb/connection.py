@@ -117,7 +117,14 @@ class ParleyConnection(Connection):
         """Let `dispatch_soon` speak from this event loop. Called on it, once."""
         options, url, session = self._options, self.endpoint, self.session
         pool = LoopPool(url, connect_timeout=options.connect_timeout, read_timeout=options.read_timeout)
-        self._loop_wire = LoopWire(pool, url=url, region=options.region, credentials=lambda: _credentials(session))
+        session.get_credentials()  # looked for now, because that may take a while
+        self._loop_wire = LoopWire(
+            pool,
+            url=url,
+            region=options.region,
+            credentials=lambda: _credentials(session),
+            are_stale=lambda: _are_stale(session),
+        )
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Send one request."""
@@ -137,10 +144,16 @@ class ParleyConnection(Connection):
                 with _counted(operation_name):
                     return await self._loop_wire.call(operation_name, operation_kwargs)
             except StoreUnavailable as error:
-                if isinstance(error.__cause__, EngineFailure) and not error.__cause__.may_pass:
+                is_final = isinstance(error.__cause__, EngineFailure) and not error.__cause__.may_pass
+                if is_final or self._options.attempts == 1:
                     raise
                 log.info("%s is tried again in a thread: %s", operation_name, error.detail)
+            return await asyncio.to_thread(self._dispatch_again, operation_name, operation_kwargs)
         return await asyncio.to_thread(self.dispatch, operation_name, operation_kwargs)
+
+    def _dispatch_again(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        with _counted(operation_name):
+            return self._wire.call(operation_name, operation_kwargs, tried=1)
 
     def _permitted(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if self.read_only and operation not in READ_OPERATIONS:
@@ -175,6 +188,12 @@ def _credentials(session: Session) -> Credentials:
     if found is None:
         raise NoCredentialsError
     return cast(Credentials, found.get_frozen_credentials())
+
+
+def _are_stale(session: Session) -> bool:
+    """Whether botocore would fetch fresh ones before it gives any."""
+    needed = getattr(session.get_credentials(), "refresh_needed", None)
+    return needed is not None and bool(needed())
 
 
 def _named(error: EngineFailure, operation: str) -> Exception:

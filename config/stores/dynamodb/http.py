@@ -199,7 +199,7 @@ class LoopPool:
             async with asyncio.timeout(self._read_timeout):
                 answer = await connection.exchange(request)
         except BaseException:
-            connection.close()
+            connection.abort()
             raise
         if answer.keeps_open:
             self._idle.append(connection)
@@ -243,6 +243,11 @@ class LoopConnection(asyncio.Protocol):
     def close(self) -> None:
         self.is_open = False
         self._transport.close()
+
+    def abort(self) -> None:
+        """Close without sending what is still to be sent: nobody waits for the answer any more."""
+        self.is_open = False
+        self._transport.abort()
 
     async def exchange(self, request: bytes) -> Answer:
         self._reading, self._awaited = read_answer(), self._loop.create_future()

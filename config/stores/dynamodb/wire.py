@@ -5,6 +5,7 @@ pass each request through dozens of hooks: three quarters of the CPU of a reques
 nothing that this protocol needs. It still finds the endpoint and keeps the credentials fresh.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -70,11 +71,14 @@ class Wire:
     def close(self) -> None:
         self._pool.close()
 
-    def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Raises `EngineFailure` for a refusal, and `StoreUnavailable` when there is no answer at all."""
+    def call(self, operation: str, parameters: dict[str, Any], *, tried: int = 0) -> dict[str, Any]:
+        """Raises `EngineFailure` for a refusal, and `StoreUnavailable` when there is no answer at all.
+
+        `tried` says how many of the tries were made elsewhere.
+        """
         body = orjson.dumps(parameters)
         failure: Exception = AssertionError("a policy has one attempt at least")
-        for _ in self._retry.tries(self._sleep):
+        for _ in self._retry.tries(self._sleep, tried=tried):
             try:
                 answer = self._pool.exchange(self._signer.head(operation, body, self._credentials()) + body)
             except OSError as error:
@@ -93,10 +97,19 @@ class Wire:
 class LoopWire:
     """The same endpoint from an event loop, without patience: one try. For the loop's thread alone."""
 
-    def __init__(self, pool: LoopPool, *, url: str, region: str, credentials: Callable[[], Credentials]) -> None:
+    def __init__(
+        self,
+        pool: LoopPool,
+        *,
+        url: str,
+        region: str,
+        credentials: Callable[[], Credentials],
+        are_stale: Callable[[], bool],
+    ) -> None:
         self._pool = pool
         self._signer = Signer(host=urlsplit(url).netloc, region=region)
         self._credentials = credentials
+        self._are_stale = are_stale
 
     def close(self) -> None:
         self._pool.close()
@@ -105,7 +118,9 @@ class LoopWire:
         """Raises `EngineFailure` for a refusal, and `StoreUnavailable` when there is no answer at all."""
         body = orjson.dumps(parameters)
         try:
-            answer = await self._pool.exchange(self._signer.head(operation, body, self._credentials()) + body)
+            # Fetching fresh ones may take seconds.
+            credentials = await asyncio.to_thread(self._credentials) if self._are_stale() else self._credentials()
+            answer = await self._pool.exchange(self._signer.head(operation, body, credentials) + body)
         except OSError as error:
             raise StoreUnavailable(f"DynamoDB did not answer ({type(error).__name__})") from error
         except BotoCoreError as error:

@@ -109,6 +109,23 @@ class TestOverdue:
         assert line.consumer._take_at_once('{"type": "heartbeat"}')
         assert [frame["type"] for frame in await line.frames()] == ["connected", "heartbeat_ack", "heartbeat_ack"]
 
+    async def test_a_frame_that_cannot_be_handled_ends_its_socket_alone(
+        self, line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await line.connect()
+        monkeypatch.setattr(line.consumer, "_handle", Mock(side_effect=ZeroDivisionError))
+        assert line.consumer._take_at_once('{"type": "heartbeat"}')
+        await line.frames()
+        assert line.sent[-1] == {"type": "websocket.close", "code": int(Close.INTERNAL)}
+        assert "ZeroDivisionError" in caplog.text
+
+    async def test_a_frame_behind_a_token_is_not_passed_by_the_next(self, line: Line) -> None:
+        await line.connect()
+        assert line.consumer._take_at_once('{"type": "authenticate", "access_token": "new"}')
+        assert line.consumer._checking is not None
+        await line.consumer._checking
+        assert not line.consumer._take_at_once('{"type": "heartbeat"}')
+
 
 class TestBacklog:
     async def test_a_client_that_asks_faster_than_it_is_served_is_told_and_nothing_is_stored(self, line: Line) -> None:

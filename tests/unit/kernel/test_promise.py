@@ -53,3 +53,21 @@ def test_many_threads_may_wait() -> None:
     for thread in waiting:
         thread.join(10)
     assert found == [7] * 8
+
+
+def test_one_who_fails_at_the_news_keeps_it_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    promise: Promise[str] = Promise()
+    heard: list[str] = []
+    promise.add_done_callback(lambda done: 1 / 0)
+    promise.add_done_callback(lambda done: heard.append(done.result()))
+    promise.set_result("kept")
+    assert heard == ["kept"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_second_result_changes_nothing() -> None:
+    promise: Promise[str] = Promise()
+    promise.set_result("first")
+    with pytest.raises(RuntimeError):
+        promise.set_result("second")
+    assert promise.result() == "first"

@@ -3,14 +3,15 @@
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 
 import botocore.session
 import pytest
 
 from config.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
-from config.stores.errors import StoreRefused, Throttled, TransactionCancelled, WriteRefused
+from config.stores.dynamodb.signing import Credentials
+from config.stores.errors import StoreRefused, StoreUnavailable, Throttled, TransactionCancelled, WriteRefused
 
 REQUEST = {
     "TransactItems": [
@@ -181,3 +182,30 @@ class TestFromAnEventLoop:
     async def test_without_a_loop_of_its_own_a_thread_asks(self, engine: Engine, connection: ParleyConnection) -> None:
         engine.answers.append((200, {"Count": 3}))
         assert (await connection.dispatch_soon("Query", {"TableName": "messages"}))["Count"] == 3
+
+    async def test_stale_credentials_are_fetched_by_a_thread(
+        self, engine: Engine, patient: ParleyConnection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fetching: list[int] = []
+        wire = patient._loop_wire
+        assert wire is not None
+        found = wire._credentials()
+
+        def fetch() -> Credentials:
+            fetching.append(get_ident())
+            return found
+
+        monkeypatch.setattr(wire, "_are_stale", lambda: True)
+        monkeypatch.setattr(wire, "_credentials", fetch)
+        await patient.dispatch_soon("Query", {"TableName": "messages"})
+        assert len(fetching) == 1
+        assert fetching != [get_ident()]
+        patient.close()
+
+    async def test_one_try_is_all_where_the_options_say_so(self, engine: Engine, connection: ParleyConnection) -> None:
+        connection.use_loop()
+        engine.answers += [(500, {"__type": "x#InternalServerError"})] * 2
+        with pytest.raises(StoreUnavailable):
+            await connection.dispatch_soon("Query", {"TableName": "messages"})
+        assert len(engine.requests) == 1
+        connection.close()
