@@ -13,13 +13,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from config.embedded.engine import Engine, Pause
-from config.embedded.kafka import PARTITIONS, PROBE_TIMEOUT
+from config.embedded.kafka import PROBE_TIMEOUT
 from config.embedded.ports import LOOPBACK, ReservedPort
 from config.embedded.processes import ChildProcess, LineSink, ignore_line
 from config.kernel.events import TOPICS
 from config.stores.kafka import EventLogAdmin, KafkaOptions
 from tests.engines.java import KAFKA, file_log, java_command, provide_libraries, run_to_end
 
+PARTITIONS = 12
 CLUSTER_ID = "cGFybGV5LXRlc3RzLTAwMQ"
 LOGGING = {
     "org.slf4j.simpleLogger.defaultLogLevel": "info",
