@@ -194,6 +194,39 @@ class TestBatches:
         assert len(database.query_all(p.MEMBERS, "chat")) == 30
 
 
+class TestFromAnEventLoop:
+    """The hot path's two requests: asked by the loop itself, or by a thread before the loop has a wire of its own."""
+
+    @pytest.fixture(params=["loop", "thread"])
+    def soon(self, request: pytest.FixtureRequest, database: Database) -> Database:
+        if request.param == "loop":
+            database.connection.use_loop()
+        return database
+
+    async def test_what_is_written_is_found_in_the_next_read(self, soon: Database) -> None:
+        await soon.transact_soon([soon.putting(p.ADD_USER, user(name)) for name in ("ann", "bob")])
+        found = await soon.batch_get_soon({p.READ_USERS: [("ann",), ("nobody",)], p.READ_MEMBERS: [("chat", "ann")]})
+        assert list(found.of(p.READ_USERS)) == [("ann",)]
+        assert found.of(p.READ_MEMBERS) == {}
+        soon.connection.close()
+
+    async def test_more_keys_than_the_engine_takes_at_once(self, soon: Database) -> None:
+        names = [f"user{number:03}" for number in range(130)]
+        soon.batch_put(p.WRITE_MEMBERS, [membership("chat", name) for name in names])
+        found = await soon.batch_get_soon({p.READ_MEMBERS: [("chat", name) for name in names]})
+        assert len(found.of(p.READ_MEMBERS)) == 130
+        soon.connection.close()
+
+    async def test_a_cancelled_transaction_says_who_is_to_blame(self, soon: Database) -> None:
+        soon.put(p.PUT_USER, user("bob"))
+        absent = UserModel.user_id.does_not_exist()
+        with pytest.raises(TransactionCancelled) as cancelled:
+            await soon.transact_soon([soon.putting(p.ADD_USER, user(name), absent) for name in ("ann", "bob")])
+        assert [reason is not None for reason in cancelled.value.reasons] == [False, True]
+        assert soon.get(p.GET_USER, "ann") is None
+        soon.connection.close()
+
+
 class TestReadOnly:
     """The fanout's client: reads pass, writes never leave the process."""
 
