@@ -19,13 +19,13 @@ SECRET_NAME = "secret"  # noqa: S105 - the name of a file
 
 @contextmanager
 def exclusive_directory(path: Path) -> Iterator[Path]:
-    """Make the directory where it is missing and hold it, as an absolute path, for one run.
+    """Make the directory where it is missing, for our eyes only, and hold it, as an absolute path, for one run.
 
     The kernel gives the lock back however the holder ends. Raises `DataDirectoryUnusable` or `DataDirectoryInUse`.
     """
     directory = path.expanduser().absolute()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (directory / LOCK_NAME).open("a+")
     except OSError as error:
         raise DataDirectoryUnusable(
