@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -22,14 +23,27 @@ RESTED = 1.0
 END_OF_HEAD = b"\r\n\r\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where a URL leads. TLS trusts the system's authorities, or the bundle that AWS's tools are told to use."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+
+    @classmethod
+    def at(cls, url: str) -> "Server":
+        parts = urlsplit(url)
+        is_secure = parts.scheme == "https"
+        tls = ssl.create_default_context(cafile=os.environ.get("AWS_CA_BUNDLE")) if is_secure else None
+        return cls(parts.hostname or "", parts.port or (443 if is_secure else 80), tls)
+
+
 class Pool:
     """At most `size` connections to one server. Thread-safe: each serves one caller at a time, others wait for it."""
 
     def __init__(self, url: str, *, connect_timeout: float, read_timeout: float, size: int) -> None:
-        parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        self._tls = _trusting() if parts.scheme == "https" else None
-        self._port = parts.port or (80 if self._tls is None else 443)
+        self._server = Server.at(url)
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
         self._room = threading.BoundedSemaphore(size)
@@ -70,17 +84,13 @@ class Pool:
             connection.close()
 
     def _connect(self) -> "Connection":
-        wire = socket.create_connection((self._host, self._port), self._connect_timeout)
+        server = self._server
+        wire = socket.create_connection((server.host, server.port), self._connect_timeout)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is not None:
-            wire = self._tls.wrap_socket(wire, server_hostname=self._host)
+        if server.tls is not None:
+            wire = server.tls.wrap_socket(wire, server_hostname=server.host)
         wire.settimeout(self._read_timeout)
         return Connection(wire)
-
-
-def _trusting() -> ssl.SSLContext:
-    """The system's authorities, or those of the bundle that AWS's tools are told to use."""
-    return ssl.create_default_context(cafile=os.environ.get("AWS_CA_BUNDLE"))
 
 
 class Answer:
@@ -184,10 +194,7 @@ class LoopPool:
     """
 
     def __init__(self, url: str, *, connect_timeout: float, read_timeout: float) -> None:
-        parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        self._tls = _trusting() if parts.scheme == "https" else None
-        self._port = parts.port or (80 if self._tls is None else 443)
+        self._server = Server.at(url)
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
         self._idle: list[LoopConnection] = []
@@ -218,7 +225,7 @@ class LoopPool:
                 return connection
         async with asyncio.timeout(self._connect_timeout):
             _, made = await asyncio.get_running_loop().create_connection(
-                LoopConnection, self._host, self._port, ssl=self._tls
+                LoopConnection, self._server.host, self._server.port, ssl=self._server.tls
             )
         return made
 
