@@ -2,8 +2,7 @@
 
 autobahn keeps the protocol. Two lanes pass it by, for what nearly all of the traffic is: whole text frames from
 clients, which the application may have brought to it as they arrive, and frames to clients that were encoded once for
-everyone who gets them. Whatever is unusual (fragments,
-control frames, frames that break a rule) is autobahn's to read.
+everyone who gets them. Whatever is unusual (fragments, control frames, frames that break a rule) is autobahn's to read.
 """
 
 import asyncio

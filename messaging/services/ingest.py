@@ -186,7 +186,7 @@ class Ingest:
     ) -> tuple[list[Write], list[Part]]:
         """The transaction's items, and beside each the part that it belongs to.
 
-        Table by table: the embedded engine prepares its statements once a table, and DynamoDB does not mind.
+        Table by table: the embedded engine writes what belongs to one table together, and DynamoDB does not mind.
         """
         counters: list[tuple[Write, Part]] = []
         keys: list[tuple[Write, Part]] = []

@@ -114,7 +114,7 @@ class ParleyConnection(Connection):
             self._loop_wire.close()
 
     def use_loop(self) -> None:
-        """Let `dispatch_soon` speak from this event loop. Called on it, once."""
+        """Let `dispatch_soon` speak from an event loop. Once, before the first request from there."""
         options, url, session = self._options, self.endpoint, self.session
         pool = LoopPool(url, connect_timeout=options.connect_timeout, read_timeout=options.read_timeout)
         session.get_credentials()  # looked for now, because that may take a while
