@@ -100,7 +100,7 @@ class Both:
     ours: Caller
     theirs: Caller
 
-    def ask(self, operation: str, /, **request: Any) -> dict[str, Any]:
+    def must_agree(self, operation: str, /, **request: Any) -> dict[str, Any]:
         """Ask both, require one answer, and return it."""
         theirs = comparable(*self.theirs.ask(operation, request))
         ours = comparable(*self.ours.ask(operation, request))
@@ -140,8 +140,8 @@ def both() -> Iterator[Both]:
         addresses = [urlsplit(url).netloc for url in (ours, theirs)]
         connections = [http.client.HTTPConnection(address, timeout=30) for address in addresses]
         engines = Both(*map(Caller, connections))
-        engines.ask("CreateTable", **things())
-        engines.ask("CreateTable", **plain())
+        engines.must_agree("CreateTable", **things())
+        engines.must_agree("CreateTable", **plain())
         yield engines
         for connection in connections:
             connection.close()
@@ -151,7 +151,7 @@ def both() -> Iterator[Both]:
 def key(both: Both) -> dict[str, Any]:
     """The key of a new item like `ITEM` on both engines."""
     key = values({"pk": f"item {next(_numbers)}"})
-    both.ask("PutItem", TableName=PLAIN, Item=key | values(dict(ITEM)))
+    both.must_agree("PutItem", TableName=PLAIN, Item=key | values(dict(ITEM)))
     return key
 
 
@@ -223,7 +223,7 @@ class TestConditions:
 
     @staticmethod
     def check(both: Both, key: dict[str, Any], text: str, **given: Any) -> None:
-        both.ask(
+        both.must_agree(
             "PutItem", TableName=PLAIN, Item=key | values(dict(ITEM)), ConditionExpression=text, **given_values(**given)
         )
 
@@ -305,18 +305,18 @@ class TestUpdates:
         options = {"TableName": PLAIN, "ReturnValues": wanted}
         texts = ("SET n = :v", "SET q = :v REMOVE s", "SET q = :v REMOVE gone")
         for text, target in itertools.product(texts, (key, values({"pk": f"new {wanted}"}))):
-            both.ask("UpdateItem", Key=target, UpdateExpression=text, **options, **given_values(v=1))
-        both.ask("UpdateItem", Key=key, **options)
+            both.must_agree("UpdateItem", Key=target, UpdateExpression=text, **options, **given_values(v=1))
+        both.must_agree("UpdateItem", Key=key, **options)
         for _ in range(2):
-            both.ask("PutItem", Item=key, **options)
+            both.must_agree("PutItem", Item=key, **options)
         for _ in range(2):
-            both.ask("DeleteItem", Key=key, **options)
+            both.must_agree("DeleteItem", Key=key, **options)
 
     @staticmethod
     def check(both: Both, key: dict[str, Any], text: str, **given: Any) -> None:
-        both.ask("PutItem", TableName=PLAIN, Item=key | values(dict(ITEM)))
+        both.must_agree("PutItem", TableName=PLAIN, Item=key | values(dict(ITEM)))
         request = {"TableName": PLAIN, "Key": key, "UpdateExpression": text, "ReturnValues": "ALL_NEW"}
-        both.ask("UpdateItem", **request, **given_values(**given))
+        both.must_agree("UpdateItem", **request, **given_values(**given))
 
 
 class TestNumbers:
@@ -350,8 +350,8 @@ class TestNumbers:
     def test_as_keys_and_as_values(self, both: Both, number: str) -> None:
         partition = f"number {next(_numbers)}"
         item = values({"pk": partition, "sk": {"N": number}, "v": {"N": number}})
-        both.ask("PutItem", TableName=TABLE, Item=item)
-        both.ask("Query", TableName=TABLE, KeyConditionExpression="pk = :p", **given_values(p=partition))
+        both.must_agree("PutItem", TableName=TABLE, Item=item)
+        both.must_agree("Query", TableName=TABLE, KeyConditionExpression="pk = :p", **given_values(p=partition))
 
 
 class TestTransactions:
@@ -386,19 +386,19 @@ class TestTransactions:
         ]
         for other in others:
             for actions in ([fine, other], [taken, other, fine], [fine, other, fine], [shown, fine, other]):
-                both.ask("TransactWriteItems", TransactItems=actions)
-        both.ask("TransactWriteItems", TransactItems=[])
+                both.must_agree("TransactWriteItems", TransactItems=actions)
+        both.must_agree("TransactWriteItems", TransactItems=[])
         many = [{"Put": {"TableName": PLAIN, "Item": values({"pk": f"{n}"})}} for n in range(101)]
-        both.ask("TransactWriteItems", TransactItems=many)
-        both.ask("TransactWriteItems", TransactItems=many[1:])
+        both.must_agree("TransactWriteItems", TransactItems=many)
+        both.must_agree("TransactWriteItems", TransactItems=many[1:])
 
     def test_with_a_token(self, both: Both) -> None:
         token = f"token {next(_numbers)}"
         for added in (1, 1, 2):
             update = {"TableName": PLAIN, "Key": values({"pk": token}), "UpdateExpression": "ADD n :v"}
             actions = [{"Update": {**update, **given_values(v=added)}}]
-            both.ask("TransactWriteItems", TransactItems=actions, ClientRequestToken=token)
-        both.ask("GetItem", TableName=PLAIN, Key=values({"pk": token}))
+            both.must_agree("TransactWriteItems", TransactItems=actions, ClientRequestToken=token)
+        both.must_agree("GetItem", TableName=PLAIN, Key=values({"pk": token}))
 
 
 class TestQueries:
@@ -410,8 +410,8 @@ class TestQueries:
             item = values(
                 {"pk": "p", "sk": n, "gp": "g", "gs": f"s{n}", "ls": ls, "a": n, "b": "x", "m": {"a": [1, 2, n]}}
             )
-            both.ask("PutItem", TableName=TABLE, Item=item)
-        both.ask("PutItem", TableName=TABLE, Item=values({"pk": "p", "sk": 20}))
+            both.must_agree("PutItem", TableName=TABLE, Item=item)
+        both.must_agree("PutItem", TableName=TABLE, Item=values({"pk": "p", "sk": 20}))
 
     @pytest.mark.parametrize(
         ("text", "brought"),
@@ -439,7 +439,7 @@ class TestQueries:
     def test_of_any_form(self, both: Both, text: str, brought: dict[str, Any]) -> None:
         for forward in (True, False):
             request = {"TableName": TABLE, "KeyConditionExpression": text, "ScanIndexForward": forward}
-            both.ask("Query", **request, **given_values(p="p", **brought))
+            both.must_agree("Query", **request, **given_values(p="p", **brought))
 
     @pytest.mark.parametrize(
         "options",
@@ -465,10 +465,10 @@ class TestQueries:
         ],
     )
     def test_with_options(self, both: Both, options: dict[str, Any]) -> None:
-        both.ask("Query", TableName=TABLE, KeyConditionExpression="pk = :v", **given_values(v="p"), **options)
+        both.must_agree("Query", TableName=TABLE, KeyConditionExpression="pk = :v", **given_values(v="p"), **options)
         for index, name, each in (("everything", "gp", "g"), ("some", "gs", "s1"), ("local", "pk", "p")):
             request = {"TableName": TABLE, "IndexName": index, "KeyConditionExpression": f"{name} = :v"}
-            both.ask("Query", **request, **given_values(v=each), **options)
+            both.must_agree("Query", **request, **given_values(v=each), **options)
 
     @pytest.mark.parametrize("limit", range(1, 8))
     @pytest.mark.parametrize("forward", [True, False])
@@ -477,7 +477,9 @@ class TestQueries:
             request = {"TableName": TABLE, "KeyConditionExpression": f"{name} = :v", "ScanIndexForward": forward}
             more: dict[str, Any] = {}
             while True:
-                answer = both.ask("Query", **request, **given_values(v=each), **more, IndexName=index, Limit=limit)
+                answer = both.must_agree(
+                    "Query", **request, **given_values(v=each), **more, IndexName=index, Limit=limit
+                )
                 if "LastEvaluatedKey" not in answer:
                     break
                 more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
@@ -501,13 +503,13 @@ class TestTables:
         ],
     )
     def test_that_cannot_be(self, both: Both, change: dict[str, Any]) -> None:
-        both.ask("CreateTable", **(plain() | {"TableName": "another"} | change))
+        both.must_agree("CreateTable", **(plain() | {"TableName": "another"} | change))
 
     def test_expiry(self, both: Both) -> None:
         for enabled, name in ((False, "t"), (True, "t"), (True, "t"), (False, "other"), (False, "t"), (True, "")):
             wanted = {"Enabled": enabled, "AttributeName": name}
-            both.ask("UpdateTimeToLive", TableName=PLAIN, TimeToLiveSpecification=wanted)
-            both.ask("DescribeTimeToLive", TableName=PLAIN)
+            both.must_agree("UpdateTimeToLive", TableName=PLAIN, TimeToLiveSpecification=wanted)
+            both.must_agree("DescribeTimeToLive", TableName=PLAIN)
 
 
 # Sequences
@@ -608,13 +610,13 @@ class TestSequences:
         for step in steps:
             if isinstance(step, list):
                 actions = [{write[0]: placed(partition, write)} for write in step]
-                both.ask("TransactWriteItems", TransactItems=actions)
+                both.must_agree("TransactWriteItems", TransactItems=actions)
             else:
                 wanted = "ALL_NEW" if step[0] == "Update" else "ALL_OLD"
-                both.ask(f"{step[0]}Item", **placed(partition, step), ReturnValues=wanted)
+                both.must_agree(f"{step[0]}Item", **placed(partition, step), ReturnValues=wanted)
         for request in (
             {"KeyConditionExpression": "pk = :p"},
             {"KeyConditionExpression": "gp = :p", "IndexName": "everything"},
         ):
-            both.ask("Query", TableName=TABLE, **request, **options, **given_values(p=partition))
-            both.ask("Query", TableName=TABLE, **request, **given_values(p=partition))
+            both.must_agree("Query", TableName=TABLE, **request, **options, **given_values(p=partition))
+            both.must_agree("Query", TableName=TABLE, **request, **given_values(p=partition))
