@@ -61,6 +61,8 @@ class Tab:
         expect(self.message(text)).to_have_attribute("data-state", state)
 
     def sequences(self) -> list[int]:
+        """Of every message shown; a message on its way has none, so each is waited for."""
+        expect(self.page.locator("[data-state=sending]")).to_have_count(0)
         found: list[str] = self.page.locator(".message").evaluate_all("all => all.map(one => one.dataset.sequence)")
         return [int(sequence) for sequence in found]
 
