@@ -30,49 +30,61 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
-    """Good for one day and one secret."""
+class _Form:
+    """What the requests of one operation within one second have in common, under one set of credentials."""
 
-    day: str
-    secret: str
+    second: datetime
+    secrets: tuple[str, str, str | None]
     key: bytes
+    canonical: str
+    text: str
+    head: str
 
 
 class Signer:
-    """Writes the head of signed requests to one host. Thread-safe: a key is replaced as a whole."""
+    """Writes the head of signed requests to one host. Thread-safe: a form is replaced as a whole."""
 
     def __init__(self, *, host: str, region: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._host = host
         self._region = region
         self._now = now
-        self._key = _Key("", "", b"")
+        self._forms: dict[str, _Form] = {}
 
     def head(self, operation: str, body: bytes, credentials: Credentials) -> bytes:
         """Everything of the request that comes before its body."""
-        moment = f"{self._now():%Y%m%dT%H%M%SZ}"
+        second = self._now().replace(microsecond=0)
+        secrets = (credentials.access_key, credentials.secret_key, credentials.token)
+        form = self._forms.get(operation)
+        if form is None or form.second != second or form.secrets != secrets:
+            form = self._forms[operation] = self._form(operation, second, secrets)
+        request = hashlib.sha256(f"{form.canonical}{hashlib.sha256(body).hexdigest()}".encode()).hexdigest()
+        signature = hmac.digest(form.key, f"{form.text}{request}".encode(), "sha256").hex()
+        return f"{form.head}{signature}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+
+    def _form(self, operation: str, second: datetime, secrets: tuple[str, str, str | None]) -> _Form:
+        access_key, secret_key, token = secrets
+        moment = f"{second:%Y%m%dT%H%M%SZ}"
         headers = {"content-type": CONTENT_TYPE, "host": self._host, "x-amz-date": moment}
-        if credentials.token:
-            headers["x-amz-security-token"] = credentials.token
+        if token:
+            headers["x-amz-security-token"] = token
         headers["x-amz-target"] = f"{TARGET}.{operation}"
-        authorization = self._authorization(headers, moment, body, credentials)
-        lines = [f"{name}: {value}" for name, value in headers.items()]
-        lines += [f"authorization: {authorization}", f"content-length: {len(body)}", "accept-encoding: identity"]
-        return "\r\n".join(("POST / HTTP/1.1", *lines, "", "")).encode()
-
-    def _authorization(self, headers: dict[str, str], moment: str, body: bytes, credentials: Credentials) -> str:
         names = ";".join(headers)
-        lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-        canonical = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+        signed = "".join(f"{name}:{value}\n" for name, value in headers.items())
         scope = f"{moment[:8]}/{self._region}/{SERVICE}/aws4_request"
-        text = f"{ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.digest(self._key_of(moment[:8], credentials.secret_key), text.encode(), "sha256").hex()
-        return f"{ALGORITHM} Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        lines.append(f"authorization: {ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, Signature=")
+        return _Form(
+            second=second,
+            secrets=secrets,
+            key=_key(secret_key, scope),
+            canonical=f"POST\n/\n\n{signed}\n{names}\n",
+            text=f"{ALGORITHM}\n{moment}\n{scope}\n",
+            head="\r\n".join(("POST / HTTP/1.1", "accept-encoding: identity", *lines)),
+        )
 
-    def _key_of(self, day: str, secret: str) -> bytes:
-        known = self._key
-        if (known.day, known.secret) != (day, secret):
-            key = f"AWS4{secret}".encode()
-            for part in (day, self._region, SERVICE, "aws4_request"):
-                key = hmac.digest(key, part.encode(), "sha256")
-            known = self._key = _Key(day, secret, key)
-        return known.key
+
+def _key(secret: str, scope: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key
