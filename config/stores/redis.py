@@ -37,6 +37,8 @@ class RedisOptions:
             "socket_timeout": self.answer_timeout,
             "max_connections": self.pool_size,
             "health_check_interval": 15,
+            # In the newer protocol the client writes every delivery out for its debug log, read or not.
+            "protocol": 2,
         }
 
 
