@@ -152,14 +152,14 @@ class Plain:
 Frame = Messages | Plain
 
 
-def delivered(frames: Sequence[Mapping[str, Any]]) -> list[Frame]:
+def delivered(frames: Sequence[dict[str, Any]]) -> list[Frame]:
     """What the fanout sent, ready to be written: messages of one chat that follow each other together."""
     return joined([_message(frame) if frame.get("type") == "message" else plain(frame) for frame in frames])
 
 
-def _message(frame: Mapping[str, Any]) -> Messages:
-    body = orjson.dumps({name: value for name, value in frame.items() if name != "type"})
-    return Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (body,))
+def _message(frame: dict[str, Any]) -> Messages:
+    del frame["type"]
+    return Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (orjson.dumps(frame),))
 
 
 def joined(frames: Sequence[Frame]) -> list[Frame]:
