@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter
 from typing import Any, cast
 
@@ -38,6 +39,10 @@ from config.stores.errors import (
 from config.stores.metrics import DYNAMODB_REQUESTS, DYNAMODB_SECONDS
 
 log = logging.getLogger(__name__)
+
+# Finding a metric by its labels takes longer than counting.
+_seconds = cache(DYNAMODB_SECONDS.labels)
+_requests = cache(DYNAMODB_REQUESTS.labels)
 
 READ_OPERATIONS = frozenset(
     {
@@ -178,8 +183,8 @@ def _counted(operation: str) -> Iterator[None]:
         outcome = "unavailable"
         raise
     finally:
-        DYNAMODB_SECONDS.labels(operation).observe(perf_counter() - started)
-        DYNAMODB_REQUESTS.labels(operation, outcome).inc()
+        _seconds(operation).observe(perf_counter() - started)
+        _requests(operation, outcome).inc()
 
 
 def _credentials(session: Session) -> Credentials:

@@ -203,8 +203,7 @@ class LoopPool:
         """Send a whole request and return the answer. Raises `OSError`; what was sent may or may not have arrived."""
         connection = await self._take()
         try:
-            async with asyncio.timeout(self._read_timeout):
-                answer = await connection.exchange(request)
+            answer = await connection.exchange(request, timeout=self._read_timeout)
         except BaseException:
             connection.abort()
             raise
@@ -256,11 +255,15 @@ class LoopConnection(asyncio.Protocol):
         self.is_open = False
         self._transport.abort()
 
-    async def exchange(self, request: bytes) -> Answer:
+    async def exchange(self, request: bytes, *, timeout: float) -> Answer:
         self._reading, self._awaited = read_answer(), self._loop.create_future()
         next(self._reading)
         self._transport.write(request)
-        return await self._awaited
+        alarm = self._loop.call_later(timeout, self._fail, TimeoutError("no answer in time"))
+        try:
+            return await self._awaited
+        finally:
+            alarm.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._reading is None:
