@@ -203,7 +203,7 @@ class LoopPool:
         """Send a whole request and return the answer. Raises `OSError`; what was sent may or may not have arrived."""
         connection = await self._take()
         try:
-            answer = await connection.exchange(request, timeout=self._read_timeout)
+            answer = await connection.exchange(request, patience=self._read_timeout)
         except BaseException:
             connection.abort()
             raise
@@ -255,11 +255,11 @@ class LoopConnection(asyncio.Protocol):
         self.is_open = False
         self._transport.abort()
 
-    async def exchange(self, request: bytes, *, timeout: float) -> Answer:
+    async def exchange(self, request: bytes, *, patience: float) -> Answer:
         self._reading, self._awaited = read_answer(), self._loop.create_future()
         next(self._reading)
         self._transport.write(request)
-        alarm = self._loop.call_later(timeout, self._fail, TimeoutError("no answer in time"))
+        alarm = self._loop.call_later(patience, self._fail, TimeoutError("no answer in time"))
         try:
             return await self._awaited
         finally:
