@@ -93,7 +93,8 @@ class EventProducer:
                 **self._options.common(),
                 "enable.idempotence": True,
                 "acks": "all",
-                "linger.ms": 0,
+                # What a transaction announces goes in one request, not in one for each message.
+                "linger.ms": 0.5,
                 "message.timeout.ms": NEVER,
                 "queue.buffering.max.messages": MAX_QUEUED_EVENTS,
                 "queue.buffering.max.kbytes": MAX_QUEUED_KIB,
