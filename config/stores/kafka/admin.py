@@ -1,0 +1,60 @@
+"""The topics: whether they are there, and how to make them."""
+
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from config.kernel.events import TOPICS
+from config.stores.errors import EventLogUnavailable
+from config.stores.kafka.options import KafkaOptions
+
+REPLICATION = 3
+SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000
+
+
+class EventLogAdmin:
+    """Creates the topics and tells whether the brokers answer."""
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._client = AdminClient(options.common())
+
+    def ping(self, timeout: float) -> None:
+        """Raises `EventLogUnavailable` when no broker answers in time."""
+        self._metadata(timeout)
+
+    def require_topics(self, timeout: float) -> None:
+        """Raises `EventLogUnavailable` when no broker answers in time, or a topic is missing."""
+        if missing := self.missing_topics(timeout):
+            raise EventLogUnavailable(f"No topic {', '.join(missing)}: the operator runs `manage.py create_topics`")
+
+    def missing_topics(self, timeout: float) -> list[str]:
+        return sorted(set(TOPICS) - set(self._metadata(timeout).topics))
+
+    def create_topics(self, *, partitions: int, replication: int | None, timeout: float = 15.0) -> list[str]:
+        """Create the topics that are missing, keeping events for seven days; return their names.
+
+        Without a `replication` it is three, or as many as there are brokers: for a laptop, where one may be all.
+        """
+        missing = self.missing_topics(timeout)
+        if not missing:
+            return []
+        replication = replication or min(REPLICATION, len(self._metadata(timeout).brokers))
+        configuration = {"retention.ms": str(SEVEN_DAYS_MS), "cleanup.policy": "delete"}
+        if replication > 1:
+            configuration["min.insync.replicas"] = str(replication - 1)
+        wanted = [NewTopic(name, partitions, replication, config=configuration) for name in missing]
+        for name, future in self._client.create_topics(wanted, request_timeout=timeout).items():
+            try:
+                future.result(timeout)
+            except (KafkaException, FutureTimeout) as error:
+                raise EventLogUnavailable(f"Kafka did not create {name}: {error}") from error
+        return missing
+
+    def _metadata(self, timeout: float) -> Any:
+        try:
+            return self._client.list_topics(timeout=timeout)
+        except KafkaException as error:
+            raise EventLogUnavailable("No Kafka broker answers") from error
