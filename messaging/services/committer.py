@@ -298,7 +298,6 @@ class Committer:
         if not stored:
             return
         now = self._clock.now()
-        started = self._monotonic()
         events = [
             message_persisted(sent.message, event_id=self._ids.event(), now=now, origin=entry.draft.origin)
             for entry, sent in stored
@@ -306,7 +305,6 @@ class Committer:
 
         def told(place: int, error: EventLogUnavailable | None) -> None:
             entry, sent = stored[place]
-            metrics.PUBLISH_SECONDS.observe(self._monotonic() - started)
             if error is None:
                 self._succeed(entry, sent)
             else:

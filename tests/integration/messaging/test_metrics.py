@@ -10,7 +10,6 @@ NAMES = (
     "parley_commit_batch_messages_sum",
     "parley_commit_batch_chats_count",
     "parley_commit_seconds_count",
-    "parley_publish_seconds_count",
     "parley_send_seconds_count",
     "parley_messages_sent_total",
     "parley_messages_duplicate_total",
@@ -33,7 +32,6 @@ class TestMetrics:
         grown = {name: value - before[name] for name, value in samples().items()}
         assert grown["parley_commit_batch_messages_sum"] == 5
         assert grown["parley_commit_batch_chats_count"] == grown["parley_commit_seconds_count"] == 5
-        assert grown["parley_publish_seconds_count"] == 6
         assert grown["parley_send_seconds_count"] == 6
         assert grown["parley_messages_duplicate_total"] == 1
 
