@@ -1,13 +1,15 @@
 """Two browsers, one chat: live, reloaded, interrupted, and long."""
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from config.kernel.ids import ChatId
 from parley_client import Client
+from tests.doubles import eventually
 from tests.e2e.browser.conftest import Seat
 from tests.e2e.browser.people import Person, Tab
 from tests.e2e.system import System
@@ -31,6 +33,8 @@ def chat_id(town: System, ada: Person, ben: Person) -> ChatId:
 class TestTwoBrowsers:
     def test_they_chat_in_real_time(self, ada: Person, ben: Person, chat_id: ChatId) -> None:
         hers, his = ada.tab().open_chat(chat_id), ben.tab().open()
+        expect(his.row("Ada")).to_be_visible()
+        expect(hers.row("Ben")).to_be_visible()
         hers.write("Hello Ben")
         expect(his.row("Ada").locator(".badge")).to_have_text("1")
         expect(his.row("Ada")).to_contain_text("Hello Ben")
@@ -42,6 +46,22 @@ class TestTwoBrowsers:
         his.expect_messages(["Hello Ben", "Hello Ada"])
         hers.expect_state("Hello Ben", "delivered")
         expect(hers.page.locator("#announcer")).to_have_text("Ben: Hello Ada")
+
+    def test_a_message_that_overtakes_the_list_of_chats_is_shown_in_it(
+        self, town: System, ada: Person, ben: Person, chat_id: ChatId
+    ) -> None:
+        """The list was read before the message was there, and arrives after it."""
+        his, held = ben.tab(), list[tuple[Route, APIResponse]]()
+        his.page.route(re.compile(r"/api/chats(\?|$)"), lambda route: held.append((route, route.fetch())))
+        his.open()
+        eventually(lambda: his.page.wait_for_timeout(10) or held)
+        message = {"client_message_id": "1", "content": "faster than the list"}
+        with his.page.expect_response(re.compile(f"/api/chats/{chat_id}$")):
+            town.rest(ada.device, "POST", f"/api/chats/{chat_id}/messages", **message)
+        for route, answer in held:
+            route.fulfill(response=answer)
+        expect(his.row("Ada")).to_contain_text("faster than the list")
+        expect(his.row("Ada").locator(".badge")).to_have_text("1")
 
     def test_many_messages_at_once_come_in_one_order(self, ada: Person, ben: Person, chat_id: ChatId) -> None:
         hers, his = ada.tab().open_chat(chat_id), ben.tab().open_chat(chat_id)
@@ -110,6 +130,7 @@ class TestInterruptions:
 
         for tab in (hers, his):
             tab.page.evaluate("dispatchEvent(new Event('online'))")
+        for tab in (hers, his):
             expect(tab.banner).to_be_hidden()
             expect(tab.page.locator("[data-state=sending]")).to_have_count(0)
             expect(tab.messages).to_have_count(3)

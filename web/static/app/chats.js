@@ -16,7 +16,7 @@ export class Chats extends EventTarget {
   #tabs;
   #chats = new Map();
   #failures = new Map();
-  #meeting = new Set();
+  #meeting = new Map();
 
   constructor({ parley, people, tabs }) {
     super();
@@ -245,14 +245,14 @@ export class Chats extends EventTarget {
   #heard(message) {
     const chat = this.#chats.get(message.chat_id);
     if (!chat) {
-      this.#meet(message.chat_id);
+      this.#meet(message.chat_id).then(() => this.#chats.has(message.chat_id) && this.#heard(message));
       return;
     }
-    if (message.sequence < chat.last_sequence) return;
-    chat.last_sequence = message.sequence;
+    if (message.sequence < (chat.last_message?.sequence ?? 0)) return;
+    chat.last_sequence = Math.max(chat.last_sequence, message.sequence);
     chat.last_message = message;
     // Who writes has read what is above.
-    if (message.sender_id === this.#session.user?.user_id) chat.read = message.sequence;
+    if (message.sender_id === this.#session.user?.user_id) chat.read = Math.max(chat.read, message.sequence);
     this.#changed(message.chat_id);
   }
 
@@ -289,9 +289,15 @@ export class Chats extends EventTarget {
   }
 
   /** A chat that no list has told of yet, or in which something about oneself has changed. */
-  async #meet(chatId, role = "member") {
-    if (this.#meeting.has(chatId)) return;
-    this.#meeting.add(chatId);
+  /** However many ask at once, the server is asked once. */
+  #meet(chatId, role = "member") {
+    if (!this.#meeting.has(chatId)) {
+      this.#meeting.set(chatId, this.#ask(chatId, role).finally(() => this.#meeting.delete(chatId)));
+    }
+    return this.#meeting.get(chatId);
+  }
+
+  async #ask(chatId, role) {
     try {
       const chat = await this.#session.request("GET", `/api/chats/${chatId}`);
       this.#put(this.#chats.has(chatId) ? { ...chat, role } : { ...NEW, ...chat, role });
@@ -299,7 +305,6 @@ export class Chats extends EventTarget {
     } catch {
       // Gone again, or not to be reached: the list that follows a connection tells.
     }
-    this.#meeting.delete(chatId);
   }
 
   #membershipChanged({ chat_id: chatId, user_id: userId, change_type: change, role }) {
