@@ -135,7 +135,7 @@ class Committer:
             loop = self._loop
         if loop is None or loop.is_closed():
             return
-        refused = asyncio.run_coroutine_threadsafe(self._stop(timeout), loop).result(2 * timeout)
+        refused = asyncio.run_coroutine_threadsafe(self._stop(timeout), loop).result(timeout + PATIENCE)
         self._fail(refused, Overloaded("The server is shutting down, try again", retry_after=1.0))
         if self._own_loop is not None:
             self._own_loop.close(timeout)
