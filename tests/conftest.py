@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import redis
 from xdist.remote import Producer
@@ -20,6 +21,10 @@ from config.wiring import TABLES
 from tests import workers
 from tests.e2e.browser import chromium
 from tests.engines import choice, java
+
+# A busy machine is no failure.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "embedded")
 os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "embedded")
@@ -133,7 +138,7 @@ def producer(kafka_options: KafkaOptions) -> Iterator[EventProducer]:
 @pytest.fixture
 def redis_client(redis_url: str) -> Iterator[redis.Redis]:
     """An empty Redis."""
-    client = connect(RedisOptions(url=redis_url))
+    client = connect(RedisOptions(url=redis_url, connect_timeout=10, answer_timeout=10))
     client.flushall()
     yield client
     client.close()

@@ -86,7 +86,10 @@ def announced(options: KafkaOptions, chat_id: ChatId, expected: set[int]) -> set
 
 def kill_at_random(writers: list[Writer], chance: random.Random) -> None:
     """Kill a writer in the middle of its work, each time another moment."""
-    victim = chance.choice([each for each in writers if each.process.poll() is None])
+    alive = [each for each in writers if each.process.poll() is None]
+    if not alive:  # a quick machine: all have finished
+        return
+    victim = chance.choice(alive)
     goal = len(victim.acknowledged()) + chance.randrange(1, 25)
     eventually(lambda: victim.process.poll() is not None or len(victim.acknowledged()) >= goal, within=PATIENCE)
     victim.process.kill()

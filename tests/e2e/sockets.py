@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from parley_client import Client
-from tests.e2e.system import Device, Web
+from tests.e2e.system import Device, System, Web
 
 WITHIN = 20.0
 Frame = dict[str, Any]
@@ -90,6 +90,12 @@ class opened:  # noqa: N801 - reads as a verb: `async with opened(web, device) a
 
     async def __aexit__(self, *details: Any) -> None:
         await self._connecting.__aexit__(*details)
+
+
+def listeners(system: System) -> int:
+    """How many gateways hear of revoked sessions."""
+    ((_, count),) = system.redis_client.pubsub_numsub("asgi__group__control")
+    return int(count)
 
 
 async def eventually(condition: Callable[[], bool], *, within: float = WITHIN) -> None:

@@ -242,9 +242,10 @@ class TestEvents:
         ada, bob = system.users(2)
         chat = system.direct_chat(ada, bob)
         skipped = "parley_fanout_malformed_total"
-        before = sum(fanout.metric(skipped) for fanout in system.fanouts)
         async with opened(system.webs[0], ada) as sending, opened(system.webs[1], bob) as receiving:
             await sending.send(chat, "before")
+            await receiving.receive_until(lambda: len(receiving.messages) == 1)
+            before = sum(fanout.metric(skipped) for fanout in system.fanouts)
             count = publish_nonsense(system, chat)
             await sending.send(chat, "after")
             await receiving.receive_until(lambda: len(receiving.messages) == 2)

@@ -201,6 +201,8 @@ class TestBrokersKilledInMidTraffic:
             await traffic.everybody_gets_an_answer()
             for broker in brokers[1:]:
                 broker.kill()
+            for client in traffic.clients:
+                client.errors.clear()
             await eventually_async(lambda: all(client.errors for client in traffic.clients), within=60)
             acknowledged = {chat_id: len(acks) for chat_id, acks in traffic.acknowledged.items()}
             with pytest.raises(TimeoutError):

@@ -40,6 +40,7 @@ class TestLoggingIn:
         expect(page.locator(".field-error")).to_contain_text("E.164")
         page.get_by_label("Phone number").fill("+4915120000002")
         page.get_by_role("button", name="Send code").click()
+        expect(page.get_by_label("Code")).to_be_visible()
         wrong = "111111" if latest_code(data_dir) != "111111" else "222222"
         page.get_by_label("Code").fill(wrong)
         expect(page.locator(".field-error")).not_to_be_empty()
@@ -165,6 +166,8 @@ def busy_page(busy_tab: tuple[Tab, str]) -> Page:
     tab.page.set_viewport_size({"width": 1100, "height": 720})
     tab.open_chat(chat_id)
     tab.page.evaluate("document.querySelectorAll('dialog').forEach(dialog => dialog.close())")
+    for title in ("Ben Okafor", "Sailors"):
+        expect(tab.row(title)).to_be_visible()
     return tab.page
 
 

@@ -1,19 +1,13 @@
 """Redis holds nothing that may not be lost: wiped, killed or cut off, it delays deliveries and loses none."""
 
 from tests.e2e.faults.crowd import Crowd
-from tests.e2e.sockets import eventually, opened
+from tests.e2e.sockets import eventually, listeners, opened
 from tests.e2e.system import System
 
 
 def restart_redis(system: System) -> None:
     system.redis.start()
     system.redis.wait_until_ready()
-
-
-def listeners(system: System) -> int:
-    """How many gateways hear of revoked sessions."""
-    ((_, count),) = system.redis_client.pubsub_numsub("asgi__group__control")
-    return int(count)
 
 
 async def test_wiped_in_mid_traffic(fragile: System) -> None:
@@ -42,11 +36,11 @@ async def test_a_connection_made_after_a_loss_does_not_hide_it(fragile: System) 
         fragile.redis_client.flushall()
         async with opened(web, late):
             await sending.send(chat, "while nobody is known")
-            await receiving.receive("resync", within=5)
+            await receiving.receive("resync")
             page = await receiving.sync(chat)
             assert [message["content"] for message in page["messages"]] == ["while nobody is known"]
             await sending.send(chat, "and again")
-            await receiving.receive("message")
+            await receiving.receive_until(lambda: receiving.messages[-1]["content"] == "and again")
 
 
 async def test_killed_and_restarted_in_mid_traffic(fragile: System) -> None:

@@ -148,7 +148,7 @@ def on_stage(
 
 def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:
     urls = ModuleType("urls_of_accounts")
-    throttle = CallerThrottle(RateLimiter(redis_client), Limit("reads", rate=1, burst=30))
+    throttle = CallerThrottle(RateLimiter(redis_client), Limit("reads", rate=0.01, burst=30))
     urls.urlpatterns = [  # type: ignore[attr-defined]
         path("api/schema", SchemaView.as_view()),
         path("api/docs", DocsView.as_view()),

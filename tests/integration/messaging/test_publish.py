@@ -1,6 +1,7 @@
 """The whole path with a real Kafka, which goes away and comes back."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -26,12 +27,29 @@ def engine() -> Iterator[AnyKafka]:
 
 @pytest.fixture
 def options(engine: AnyKafka) -> KafkaOptions:
-    return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=1.0)
+    return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=15.0)
 
 
 @pytest.fixture
-def stage(database: Database, clock: SettableClock, options: KafkaOptions) -> Iterator[Stage]:
+def producer(options: KafkaOptions) -> Iterator[EventProducer]:
     producer = EventProducer(options)
+    yield producer
+    producer.close()
+
+
+@contextmanager
+def outage(producer: EventProducer, engine: AnyKafka) -> Iterator[None]:
+    """Kafka is away, and its producer impatient meanwhile."""
+    patience, producer.timeout = producer.timeout, 1.0
+    try:
+        with halted(engine.process.pid):
+            yield
+    finally:
+        producer.timeout = patience
+
+
+@pytest.fixture
+def stage(database: Database, clock: SettableClock, producer: EventProducer) -> Iterator[Stage]:
     announcer = Announcer(producer)
     warm_up = Event("MessagePersisted", "evt_0", clock.now(), "the first waits for the connection", {})
     announcer.announce([Outgoing(warm_up)], timeout=30)
@@ -39,7 +57,6 @@ def stage(database: Database, clock: SettableClock, options: KafkaOptions) -> It
     yield stage
     stage.close()
     announcer.close()
-    producer.close()
 
 
 class Log:
@@ -75,27 +92,27 @@ class TestPublishing:
         answers = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(300)]
         for answer in answers:
             answer.result(20)
-        eventually(lambda: log.holds(300))
+        eventually(lambda: log.holds(300), within=30)
         assert log.sequences == list(range(1, 301))
 
     def test_an_outage_is_told_and_the_messages_are_published_in_order_without_a_retry(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka, producer: EventProducer
     ) -> None:
         stage.committer.send(stage.draft(chat, ann, "before"))
-        with halted(engine.process.pid):
+        with outage(producer, engine):
             answers = [stage.committer.submit(stage.draft(chat, ann, f"during-{number}")) for number in range(60)]
             assert {type(answer.exception(20)) for answer in answers} == {EventLogUnavailable}
             assert len(stage.stored(chat)) == 61
         assert stage.committer.send(stage.draft(chat, ann, "after")).message.sequence == 62
-        eventually(lambda: log.holds(62))
+        eventually(lambda: log.holds(62), within=30)
         assert log.sequences == list(range(1, 63))
 
     def test_a_retry_after_an_outage_gets_the_first_sequence_and_publishes_it(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka
+        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka, producer: EventProducer
     ) -> None:
-        with halted(engine.process.pid), pytest.raises(EventLogUnavailable):
+        with outage(producer, engine), pytest.raises(EventLogUnavailable):
             stage.committer.send(stage.draft(chat, ann))
         again = stage.committer.send(stage.draft(chat, ann))
         assert (again.message.sequence, again.duplicate) == (1, True)
-        eventually(lambda: log.holds(1))
+        eventually(lambda: log.holds(1), within=30)
         assert set(log.sequences) == {1}

@@ -63,13 +63,13 @@ def read(options: KafkaOptions, key: str, count: int) -> list[int]:
 
 class TestKafkaAway:
     def test_events_are_in_the_log_when_announce_returns(self, announcer: Announcer, options: KafkaOptions) -> None:
-        announcer.announce([outgoing("calm", number) for number in range(50)])
+        announcer.announce([outgoing("calm", number) for number in range(50)], timeout=30)
         assert read(options, "calm", 50) == list(range(50))
 
     def test_an_outage_is_told_within_the_deadline_and_nothing_is_lost_doubled_or_out_of_order(
         self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
-        announcer.announce([outgoing("storm", 0)])
+        announcer.announce([outgoing("storm", 0)], timeout=30)
         with halted(engine.process.pid):
             for number in range(1, 4):
                 with pytest.raises(EventLogUnavailable) as refused:

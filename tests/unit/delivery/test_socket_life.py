@@ -81,7 +81,8 @@ def line() -> Line:
 
 class TestOverdue:
     async def test_two_missed_heartbeats(self, line: Line) -> None:
-        now = await line.connect()
+        await line.connect()
+        now = line.consumer._last_heard
         assert line.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL - 1) is None
         assert line.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL + 1) is Close.HEARTBEAT_MISSED
 
