@@ -53,8 +53,13 @@ class TestTwoBrowsers:
         """The list was read before the message was there, and arrives after it."""
         his, held = ben.tab(), list[tuple[Route, APIResponse]]()
         his.page.route(re.compile(r"/api/chats(\?|$)"), lambda route: held.append((route, route.fetch())))
+
+        def is_held() -> bool:
+            his.page.wait_for_timeout(10)  # lets the browser's events in
+            return bool(held)
+
         his.open()
-        eventually(lambda: his.page.wait_for_timeout(10) or held)
+        eventually(is_held)
         message = {"client_message_id": "1", "content": "faster than the list"}
         with his.page.expect_response(re.compile(f"/api/chats/{chat_id}$")):
             town.rest(ada.device, "POST", f"/api/chats/{chat_id}/messages", **message)
