@@ -18,6 +18,8 @@ from messaging.domain import Draft, Sent
 COUNTER_ITEMS = 1
 MESSAGE_ITEMS = 2
 TURN = 8
+# As many drafts of one chat as a transaction can hold.
+FULL = (TRANSACTION_ITEMS - COUNTER_ITEMS) // MESSAGE_ITEMS
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +56,10 @@ class Lane:
 
     @property
     def is_readable(self) -> bool:
-        return bool(self.queued) and not (self.reading or self.verified or self.resting)
+        """While the chat is written, drafts gather, until they would fill a transaction by themselves."""
+        if not self.queued or self.reading or self.verified or self.resting:
+            return False
+        return not self.committing or len(self.queued) >= FULL
 
     @property
     def is_committable(self) -> bool:

@@ -13,6 +13,7 @@ from config.stores.dynamodb.http import END_OF_HEAD, Answer
 from config.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
 from messaging.errors import Overloaded
 from messaging.services.history import Window
+from messaging.services.lanes import FULL
 from tests.doubles import SettableClock, eventually
 from tests.integration.messaging.stage import Dispatch, Stage, cancelled
 
@@ -79,10 +80,10 @@ class TestTheRequestsOfASend:
         with stage.wire.held("TransactWriteItems") as arrived:
             first = stage.committer.submit(stage.draft(chat, ann, "first"))
             assert arrived.wait(10)
-            second = stage.committer.submit(stage.draft(chat, ann, "second"))
+            later = [stage.committer.submit(stage.draft(chat, ann, f"later-{number}")) for number in range(FULL)]
             eventually(lambda: stage.wire.operations.count("BatchGetItem") == 2)
             assert stage.wire.operations.count("TransactWriteItems") == 1
-        assert [first.result(20).message.sequence, second.result(20).message.sequence] == [1, 2]
+        assert [answer.result(20).message.sequence for answer in (first, *later)] == list(range(1, FULL + 2))
 
     def test_a_chat_commits_again_only_when_its_last_events_are_handed_over(
         self, stage: Stage, chat: ChatId, ann: UserId
@@ -92,10 +93,10 @@ class TestTheRequestsOfASend:
         with stage.wire.held("TransactWriteItems") as arrived:
             first = stage.committer.submit(stage.draft(chat, ann, "first"))
             assert arrived.wait(10)
-            second = stage.committer.submit(stage.draft(chat, ann, "second"))
+            later = [stage.committer.submit(stage.draft(chat, ann, f"later-{number}")) for number in range(FULL)]
             eventually(lambda: stage.wire.operations.count("BatchGetItem") == 2)
-        assert [first.result(20).message.sequence, second.result(20).message.sequence] == [1, 2]
-        assert stored_when_handed_over == [1, 2]
+        assert [answer.result(20).message.sequence for answer in (first, *later)] == list(range(1, FULL + 2))
+        assert stored_when_handed_over == [1, FULL + 1]
 
 
 class TestSeveralWriters:

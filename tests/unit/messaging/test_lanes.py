@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from config.kernel.ids import ChatId, MessageId, UserId
 from config.stores.dynamodb.database import BATCH_GET_KEYS, TRANSACTION_ITEMS
 from messaging.domain import Draft
-from messaging.services.lanes import TURN, Entry, Lanes, Part
+from messaging.services.lanes import FULL, TURN, Entry, Lanes, Part
 
 _numbers = iter(range(1_000_000))
 
@@ -81,16 +81,26 @@ class TestBatches:
         lanes.start_committing()
         assert [part.chat_id for part in lanes.start_reading(0.0)] == ["b"]
 
-    def test_the_next_drafts_of_a_chat_are_read_while_it_commits_and_wait_for_its_transaction(self) -> None:
+    def test_the_next_drafts_of_a_chat_gather_while_it_commits(self) -> None:
         lanes = Lanes()
         fill(lanes, "a", 1)
         read(lanes)
         (committing,) = lanes.start_committing()
-        (later,) = fill(lanes, "a", 1)
-        assert entries(read(lanes), "a") == [later]
+        later = fill(lanes, "a", FULL - 1)
+        assert lanes.start_reading(0.0) == []
+        lanes.finish_committing(committing)
+        assert entries(read(lanes), "a") == later
+
+    def test_as_many_as_fill_a_transaction_are_read_while_it_commits_and_wait_for_their_turn(self) -> None:
+        lanes = Lanes()
+        fill(lanes, "a", 1)
+        read(lanes)
+        (committing,) = lanes.start_committing()
+        later = fill(lanes, "a", FULL)
+        assert entries(read(lanes), "a") == later
         assert lanes.start_committing() == []
         lanes.finish_committing(committing)
-        assert entries(lanes.start_committing(), "a") == [later]
+        assert entries(lanes.start_committing(), "a") == later
 
 
 class TestFairness:
@@ -139,11 +149,11 @@ class TestOrder:
         (first,) = fill(lanes, "a", 1)
         read(lanes)
         (committing,) = lanes.start_committing()
-        (second,) = fill(lanes, "a", 1)
+        later = fill(lanes, "a", FULL)
         (reading,) = lanes.start_reading(0.0)
         lanes.stumble(committing, failed=[], until=0.0)
         assert lanes.finish_reading(reading, reading.entries) is None
-        assert entries(read(lanes), "a") == [first, second]
+        assert entries(read(lanes), "a") == [first, *later[:-1]]
 
     def test_those_who_failed_are_not_tried_again(self) -> None:
         lanes = Lanes()
@@ -213,7 +223,8 @@ class TestTheSameIdTwice:
         lanes.start_committing()
         lanes.add(again)
         lanes.add(once_more)
-        assert entries(read(lanes), "a") == [again]
+        others = fill(lanes, "a", FULL - 1)
+        assert entries(read(lanes), "a") == [again, *others]
         assert first.repeats == [again, once_more]
         assert again.repeats == []
 
