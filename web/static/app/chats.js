@@ -288,19 +288,22 @@ export class Chats extends EventTarget {
     this.#changed();
   }
 
-  /** A chat that no list has told of yet, or in which something about oneself has changed. */
-  /** However many ask at once, the server is asked once. */
-  #meet(chatId, role = "member") {
+  /**
+   * A chat that no list has told of yet, or in which something about oneself has changed.
+   * However many ask at once, the server is asked once.
+   */
+  #meet(chatId) {
     if (!this.#meeting.has(chatId)) {
-      this.#meeting.set(chatId, this.#ask(chatId, role).finally(() => this.#meeting.delete(chatId)));
+      this.#meeting.set(chatId, this.#ask(chatId).finally(() => this.#meeting.delete(chatId)));
     }
     return this.#meeting.get(chatId);
   }
 
-  async #ask(chatId, role) {
+  /** The answer does not tell one's own role: what is known of it stays. */
+  async #ask(chatId) {
     try {
       const chat = await this.#session.request("GET", `/api/chats/${chatId}`);
-      this.#put(this.#chats.has(chatId) ? { ...chat, role } : { ...NEW, ...chat, role });
+      this.#put(this.#chats.has(chatId) ? chat : { ...NEW, ...chat });
       this.#changed(chatId);
     } catch {
       // Gone again, or not to be reached: the list that follows a connection tells.
@@ -310,8 +313,15 @@ export class Chats extends EventTarget {
   #membershipChanged({ chat_id: chatId, user_id: userId, change_type: change, role }) {
     const isMe = userId === this.#session.user?.user_id;
     if (isMe && change === "removed") this.#left(chatId);
-    else if (isMe) this.#meet(chatId, role);
+    else if (isMe) this.#meet(chatId).then(() => this.#promoted(chatId, role));
     this.dispatchEvent(new CustomEvent("members", { detail: chatId }));
+  }
+
+  #promoted(chatId, role) {
+    const chat = this.#chats.get(chatId);
+    if (!chat) return;
+    chat.role = role;
+    this.#changed(chatId);
   }
 
   #otherTab({ chatId, read = 0, delivered = 0, refresh = false }) {
