@@ -84,15 +84,16 @@ def announced(options: KafkaOptions, chat_id: ChatId, expected: set[int]) -> set
     return found
 
 
-def kill_at_random(writers: list[Writer], chance: random.Random) -> None:
-    """Kill a writer in the middle of its work, each time another moment."""
+def kill_at_random(writers: list[Writer], chance: random.Random) -> bool:
+    """Kill a writer in the middle of its work, each time another moment; False when all have finished theirs."""
     alive = [each for each in writers if each.process.poll() is None]
-    if not alive:  # a quick machine: all have finished
-        return
+    if not alive:
+        return False
     victim = chance.choice(alive)
     goal = len(victim.acknowledged()) + chance.randrange(1, 25)
     eventually(lambda: victim.process.poll() is not None or len(victim.acknowledged()) >= goal, within=PATIENCE)
     victim.process.kill()
+    return True
 
 
 def test_writers_that_are_killed_at_any_step_leave_neither_hole_nor_double(
@@ -114,11 +115,13 @@ def test_writers_that_are_killed_at_any_step_leave_neither_hole_nor_double(
         for writer in writers:
             assert writer.process.wait(PATIENCE) == -9, f"{writer.name} was not reached"
             writer.live()
+        kills = 0
         for _ in range(RANDOM_KILLS):
-            kill_at_random(writers, chance)
+            kills += kill_at_random(writers, chance)
             for writer in writers:
                 if writer.process.poll() is not None and len(writer.acknowledged()) < MESSAGES:
                     writer.live()
+        assert kills > 0
         deadline = monotonic() + PATIENCE
         while any(len(writer.acknowledged()) < MESSAGES for writer in writers):
             assert monotonic() < deadline, "the writers did not finish"

@@ -207,9 +207,10 @@ class TestSessions:
     async def test_logging_out_ends_the_own_connection_and_the_client_stays_away(
         self, system: System, device: Device
     ) -> None:
-        async with Client(system.webs[1].socket_url, token=device.token) as client:
+        other = system.user()
+        async with opened(system.webs[0], other), Client(system.webs[1].socket_url, token=device.token) as client:
             await client.connected.wait()
-            await eventually(lambda: listeners(system) >= 1)
+            await eventually(lambda: listeners(system) >= 2)
             system.rest(device, "POST", "/api/auth/logout")
             await eventually(lambda: client.closed_with == 4403)
             assert client.connections == 1

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -210,6 +211,28 @@ def test_an_event_loop_keeps_its_connection(server: Server) -> None:
 
     assert asyncio.run(ask()) == [b"x"] * 3
     assert server.connections == 1
+
+
+def test_the_alarm_of_a_request_does_not_outlive_it(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.scripts = [[answer(b"x")]]
+    alarms: list[asyncio.TimerHandle] = []
+
+    async def ask() -> None:
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
+
+        def noted(*given: Any) -> asyncio.TimerHandle:
+            alarms.append(call_later(*given))
+            return alarms[-1]
+
+        monkeypatch.setattr(loop, "call_later", noted)
+        connection = await LoopPool(server.url, connect_timeout=10.0, read_timeout=10.0)._take()
+        alarms.clear()
+        assert (await connection.exchange(REQUEST, patience=10.0)).body == b"x"
+        connection.abort()
+
+    asyncio.run(ask())
+    assert [alarm.cancelled() for alarm in alarms] == [True]
 
 
 def test_nobody_listening_is_an_os_error_on_an_event_loop_too() -> None:

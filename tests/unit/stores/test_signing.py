@@ -32,6 +32,16 @@ def test_the_same_request_is_signed_alike(body: bytes, access: str, secret: str,
     assert authorization.removeprefix("authorization: ") == botocores("Query", body, credentials)
 
 
+def test_requests_of_one_second_are_signed_each_for_itself() -> None:
+    signer = Signer(host=HOST, region=REGION, now=lambda: NOW)
+    old, new = Credentials("a", "old"), Credentials("b", "new", "token")
+    requests = [("Query", b"{}", old), ("Query", b"{1}", old), ("PutItem", b"{1}", old), ("Query", b"{}", new)]
+    for operation, body, credentials in requests:
+        head = signer.head(operation, body, credentials)
+        assert botocores(operation, body, credentials).encode() in head
+        assert f"DynamoDB_20120810.{operation}\r\n".encode() in head
+
+
 def test_a_new_day_and_a_new_secret_each_get_a_key_of_their_own() -> None:
     days = iter([NOW, NOW.replace(day=31), NOW])
     signer = Signer(host=HOST, region=REGION, now=lambda: next(days))
