@@ -6,8 +6,8 @@
 import re
 from typing import NewType
 
-from ulid.base32 import ENCODE
-from ulid.constants import RANDOMNESS_LEN
+from ulid.base32 import ENCODE, encode_timestamp
+from ulid.constants import TIMESTAMP_LEN
 
 from config.kernel.clock import Clock
 from config.kernel.randomness import Randomness
@@ -20,8 +20,8 @@ EventId = NewType("EventId", str)
 ConnectionId = NewType("ConnectionId", str)
 
 _ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
-_PAIRS = [first + second for first in ENCODE for second in ENCODE]
-_SHIFTS = range(120, -1, -10)
+# Five bits of each of sixteen random bytes are as random as eighty in a row.
+_LETTERS = bytes(ord(ENCODE[byte % len(ENCODE)]) for byte in range(256))
 _FORMS = {prefix: re.compile(f"{prefix}_{_ULID}") for prefix in ("user", "chat", "msg", "sess", "evt")}
 
 
@@ -31,6 +31,7 @@ class IdFactory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._randomness = Randomness()
+        self._moment = (-1, "")
 
     def user(self) -> UserId:
         return UserId(f"user_{self._ulid()}")
@@ -51,10 +52,13 @@ class IdFactory:
         return ConnectionId(f"{gateway_id}.conn_{self._ulid()}")
 
     def _ulid(self) -> str:
-        """The same as `str(ULID(...))`, two digits at a time, because every message has two of them."""
+        """As `str(ULID())` makes them, at a fraction of its cost: every message has two."""
         milliseconds = int(self._clock.now().timestamp() * 1000)
-        value = milliseconds << 8 * RANDOMNESS_LEN | int.from_bytes(self._randomness.take()[:RANDOMNESS_LEN])
-        return "".join([_PAIRS[value >> shift & 0x3FF] for shift in _SHIFTS])
+        moment, letters = self._moment
+        if moment != milliseconds:
+            letters = encode_timestamp(milliseconds.to_bytes(TIMESTAMP_LEN))
+            self._moment = (milliseconds, letters)
+        return letters + self._randomness.take().translate(_LETTERS).decode()
 
 
 def is_user_id(text: str) -> bool:

@@ -6,6 +6,8 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ulid import ULID
+from ulid.base32 import ENCODE
 
 from config.kernel.clock import from_iso, to_iso
 from config.kernel.cursors import CursorCodec, InvalidCursor
@@ -14,6 +16,8 @@ from config.kernel.events import TOPICS, Event, MalformedEvent
 from config.kernel.ids import IdFactory, is_chat_id, is_session_id, is_user_id
 from config.kernel.retry import RetryPolicy
 from tests.doubles import SettableClock
+
+RANDOM_LETTERS = 16
 
 moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2999, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 
@@ -52,6 +56,18 @@ class TestIds:
         first = ids.message()
         clock.advance(milliseconds=1)
         assert first < ids.message()
+
+    @given(moments)
+    def test_an_id_is_a_ulid_of_its_moment(self, moment: datetime) -> None:
+        clock = SettableClock(moment)
+        born = ULID.from_str(IdFactory(clock).message().removeprefix("msg_"))
+        assert born.milliseconds == int(moment.timestamp() * 1000)
+
+    def test_ids_of_one_moment_differ_in_every_letter(self) -> None:
+        ids = IdFactory(SettableClock())
+        tails = [ids.message()[-RANDOM_LETTERS:] for _ in range(2_000)]
+        assert len(set(tails)) == len(tails)
+        assert all(set(letters) == set(ENCODE) for letters in zip(*tails, strict=True))
 
     @pytest.mark.parametrize("text", ["", "user_", "user_short", "user_01HQX" + "!" * 21, "USER_" + "0" * 26])
     def test_other_forms_are_not_ids(self, text: str) -> None:
