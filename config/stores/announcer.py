@@ -70,12 +70,12 @@ class Announcer:
             places = [place for place in range(len(batch)) if place not in behind]
             self._producer.hand_over(
                 [batch[place] for place in places],
-                lambda place, error: told(places[place], error),
+                lambda taken, error: told([places[place] for place in taken], error),
                 timeout=timeout,
                 on_refused=self._keep,
             )
-        for place in behind:
-            told(place, EventLogUnavailable("Earlier events of this chat still wait for Kafka"))
+        if behind:
+            told(behind, EventLogUnavailable("Earlier events of this chat still wait for Kafka"))
 
     def close(self, timeout: float = 5.0) -> int:
         """Hand the backlog over once more, then stop; return how many events were left."""
@@ -132,5 +132,5 @@ class Announcer:
         return refused
 
 
-def _nobody(place: int, error: EventLogUnavailable | None) -> None:
+def _nobody(places: Sequence[int], error: EventLogUnavailable | None) -> None:
     """Whoever waited for a kept event has been told already."""

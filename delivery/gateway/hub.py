@@ -105,7 +105,7 @@ class Hub:
             log.warning("no subscription yet: pushes will start when Redis is back")
 
     def post(self, call: Callable[..., object], *arguments: object) -> None:
-        """Have a call made on the event loop's thread, from any other, once the hub has started."""
+        """Have a call made on the event loop's thread, from any, once the hub has started."""
         if self._mailbox is not None:
             self._mailbox.post(call, *arguments)
 

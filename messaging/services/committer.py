@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from copy import copy
 from typing import Any
 
 from chats.errors import ChatNotFound
@@ -25,11 +24,12 @@ from config.kernel.promise import Promise
 from config.kernel.retry import RetryPolicy
 from config.stores.announcer import Announcer
 from config.stores.errors import EventLogUnavailable, StoreUnavailable
-from messaging.domain import Draft, Message, Sent
+from messaging.domain import Draft, Sent
 from messaging.errors import ClientMessageIdConflict, Overloaded
 from messaging.events import message_persisted
 from messaging.services import metrics
 from messaging.services.allowance import SendAllowance
+from messaging.services.answers import Answers
 from messaging.services.ingest import Ingest, Stumble, Verdicts
 from messaging.services.lanes import Entry, Lanes, Part
 
@@ -84,6 +84,7 @@ class Committer:
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answers = Answers(monotonic=monotonic, answered=self._count_answered)
         metrics.WAITING.set_function(lambda: self._waiting)
 
     def work_on(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -135,8 +136,7 @@ class Committer:
             loop = self._loop
         if loop is None or loop.is_closed():
             return
-        refused = asyncio.run_coroutine_threadsafe(self._stop(timeout), loop).result(timeout + PATIENCE)
-        self._fail(refused, Overloaded("The server is shutting down, try again", retry_after=1.0))
+        asyncio.run_coroutine_threadsafe(self._stop(timeout), loop).result(timeout + PATIENCE)
         if self._own_loop is not None:
             self._own_loop.close(timeout)
 
@@ -187,14 +187,14 @@ class Committer:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a batch failed", exc_info=error)
 
-    async def _stop(self, patience: float) -> list[Entry]:
-        """Begin nothing more; return what nobody will finish."""
+    async def _stop(self, patience: float) -> None:
+        """Begin nothing more, and refuse what nobody will finish."""
         self._stopped = True
         self._take_arrived()
         refused = self._lanes.drain()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=patience)
-        return refused
+        self._answers.fail(refused, Overloaded("The server is shutting down, try again", retry_after=1.0))
 
     # Reading
 
@@ -220,16 +220,16 @@ class Committer:
             if refused is not None:
                 current.add(part.chat_id)
                 clashing += refused
-        self._fail(clashing, ClientMessageIdConflict())
+        self._answers.fail(clashing, ClientMessageIdConflict())
         for entry, error in verdicts.refused:
             if entry.draft.chat_id in current:
-                self._fail([entry], error)
+                self._answers.fail([entry], error)
         self._announce([(entry, sent) for entry, sent in verdicts.stored if entry.draft.chat_id in current])
 
     def _give_up_reading(self, parts: Sequence[Part], error: ParleyError) -> None:
         for part in parts:
             if self._lanes.finish_reading(part, ()) is not None:
-                self._fail(part.entries, error)
+                self._answers.fail(part.entries, error)
 
     # Committing
 
@@ -252,7 +252,7 @@ class Committer:
             log.exception("writing a batch failed")
             self._release(parts)
             for part in parts:
-                self._fail(part.entries, ParleyError())
+                self._answers.fail(part.entries, ParleyError())
             return []
         try:
             self._announce(
@@ -289,7 +289,7 @@ class Committer:
             or now - entry.arrived > DEADLINE
         ]
         self._lanes.stumble(stumble.part, failed=failed, until=now + self._retry.pause(attempt))
-        self._fail(failed, stumble.error)
+        self._answers.fail(failed, stumble.error)
 
     # Answering
 
@@ -302,49 +302,31 @@ class Committer:
             message_persisted(sent.message, event_id=self._ids.event(), now=now, origin=entry.draft.origin)
             for entry, sent in stored
         ]
+        unheard = dict(enumerate(stored))
 
-        def told(place: int, error: EventLogUnavailable | None) -> None:
-            entry, sent = stored[place]
+        def hear(places: Iterable[int], error: EventLogUnavailable | None) -> None:
+            news = [unheard.pop(place) for place in places if place in unheard]
             if error is None:
-                self._succeed(entry, sent)
+                self._answers.succeed(news)
             else:
-                self._fail([entry], error)
+                self._answers.fail([entry for entry, _ in news], error)
 
         try:
-            self._announcer.hand_over(events, told)
+            self._announcer.hand_over(events, lambda places, error: self._soon(hear, places, error))
         except Exception:
             log.exception("announcing failed")
-            error = EventLogUnavailable("The events could not be handed to Kafka")
-            self._fail([entry for entry, _ in stored if not entry.answer.done()], error)
+            hear(list(unheard), EventLogUnavailable("The events could not be handed to Kafka"))
 
-    def _succeed(self, entry: Entry, sent: Sent) -> None:
-        if sent.duplicate:
-            metrics.DUPLICATES.inc()
-        metrics.SEND_SECONDS.observe(self._monotonic() - entry.arrived)
-        entry.answer.set_result(sent)
-        for repeat in entry.repeats:
-            self._answer_repeat(repeat, sent.message)
-        count = 1 + len(entry.repeats)
-        metrics.SENT.inc(count)
-        self._count_answered(count)
-
-    def _answer_repeat(self, repeat: Entry, message: Message) -> None:
-        if repeat.draft.is_same_as(message):
-            metrics.DUPLICATES.inc()
-            repeat.answer.set_result(Sent(message, duplicate=True))
-        else:
-            repeat.answer.set_exception(ClientMessageIdConflict())
-
-    def _fail(self, entries: Sequence[Entry], error: BaseException) -> None:
-        """A repeat is the same sender's: what refuses the first refuses it as well."""
-        if not entries:
+    def _soon(self, call: Callable[..., object], *arguments: object) -> None:
+        """On the loop: at once where this is its thread, and by whoever asks where it has ended."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or threading.get_ident() == self._home:
+            call(*arguments)
             return
-        everyone = [each for entry in entries for each in (entry, *entry.repeats)]
-        for entry in everyone:
-            # A copy each: an exception that several threads raise would gather all their tracebacks.
-            entry.answer.set_exception(copy(error))
-        metrics.FAILED.labels(getattr(error, "code", "internal_error")).inc(len(everyone))
-        self._count_answered(len(everyone))
+        try:
+            loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:  # it has ended meanwhile
+            call(*arguments)
 
     def _count_answered(self, count: int) -> None:
         with self._lock:

@@ -40,9 +40,9 @@ class DeadlyAnnouncer(Announcer):
         self._die = die
 
     def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
-        def deadly(place: int, error: EventLogUnavailable | None) -> None:
+        def deadly(places: Sequence[int], error: EventLogUnavailable | None) -> None:
             self._die("after-publish")
-            told(place, error)
+            told(places, error)
 
         super().hand_over(batch, deadly, timeout=timeout)
         self._die("after-handover")

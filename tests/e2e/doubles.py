@@ -13,5 +13,4 @@ class SilentAnnouncer(Announcer):
         """Needs no producer."""
 
     def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
-        for place in range(len(batch)):
-            told(place, None)
+        told(range(len(batch)), None)

@@ -2,11 +2,10 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-
-from confluent_kafka import KafkaError, Message
 
 from config.kernel.events import TOPICS, Event
 from config.stores.errors import EventLogUnavailable
@@ -24,8 +23,9 @@ class Outgoing:
 
 
 Refused = Callable[[Outgoing], None]
-# Hears of each event of a batch once, by its place there: None when Kafka holds it, else why it does not.
-Told = Callable[[int, EventLogUnavailable | None], None]
+# Hears of each event of a batch once, of several at a time, by their places there: None when Kafka holds them, else
+# why it does not.
+Told = Callable[[Sequence[int], EventLogUnavailable | None], None]
 
 
 class Gathering:
@@ -39,10 +39,10 @@ class Gathering:
         if expected == 0:
             self.done.set_result(None)
 
-    def told(self, place: int, error: EventLogUnavailable | None) -> None:
+    def told(self, places: Sequence[int], error: EventLogUnavailable | None) -> None:
         with self._lock:
             over = self._waiting <= 0
-            self._waiting = 0 if error is not None else self._waiting - 1
+            self._waiting = 0 if error is not None else self._waiting - len(places)
             is_last = self._waiting == 0
         if over:
             return
@@ -70,15 +70,11 @@ class Handed:
         self._open = set(range(len(batch)))
         self._started = time.perf_counter()
 
-    def reporter(self, place: int) -> Callable[[KafkaError | None, Message], None]:
-        def report(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                self.refuse(place, error.name())
-            else:
-                _DELIVERED[self._batch[place].event.topic].inc()
-                self._tell(place, None)
-
-        return report
+    def take(self, places: Sequence[int]) -> None:
+        """Kafka holds these."""
+        for topic, count in Counter(self._batch[place].event.topic for place in places).items():
+            _DELIVERED[topic].inc(count)
+        self._tell(places, None)
 
     def refuse(self, place: int, reason: str) -> None:
         """Also after the deadline: an event that nobody tries again must not be forgotten."""
@@ -86,18 +82,23 @@ class Handed:
         KAFKA_EVENTS.labels(outgoing.event.topic, "refused").inc()
         if self._on_refused is not None:
             self._on_refused(outgoing)
-        self._tell(place, EventLogUnavailable(f"Kafka did not take the event ({reason})"))
+        self._tell([place], EventLogUnavailable(f"Kafka did not take the event ({reason})"))
 
     def give_up(self, why: str) -> None:
-        for place in sorted(self._open):
-            self._tell(place, EventLogUnavailable(f"Kafka did not take the event {why}"))
+        self._tell(sorted(self._open), EventLogUnavailable(f"Kafka did not take the event {why}"))
 
-    def _tell(self, place: int, error: EventLogUnavailable | None) -> None:
-        try:
-            self._open.remove(place)
-        except KeyError:
+    def _tell(self, places: Sequence[int], error: EventLogUnavailable | None) -> None:
+        news = [place for place in places if self._close(place)]
+        if not news:
             return
         if not self._open:
             self._on_done(self)
             KAFKA_SECONDS.observe(time.perf_counter() - self._started)
-        self._told(place, error)
+        self._told(news, error)
+
+    def _close(self, place: int) -> bool:
+        try:
+            self._open.remove(place)
+        except KeyError:
+            return False
+        return True

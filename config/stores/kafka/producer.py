@@ -3,11 +3,12 @@
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from config.stores.kafka.handing import Gathering, Handed, Outgoing, Refused, Told
 from config.stores.kafka.options import KafkaOptions
@@ -32,6 +33,7 @@ class EventProducer:
         self._options = options
         self._pending: dict[Handed, float] = {}
         self._lock = threading.Lock()
+        self._taken: deque[tuple[Handed, int]] = deque()
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
 
@@ -104,7 +106,7 @@ class EventProducer:
                     value=event.encode(),
                     key=event.partition_key,
                     headers=list(outgoing.headers),
-                    on_delivery=handed.reporter(place),
+                    on_delivery=partial(self._report, handed, place),
                 )
             except BufferError:
                 refused.add(event.partition_key)
@@ -125,6 +127,7 @@ class EventProducer:
         left = self._producer.flush(timeout)
         self._closing.set()
         self._poller.join(timeout=1.0)
+        self._tell_taken()
         with self._lock:
             unanswered = list(self._pending)
         for batch in unanswered:
@@ -132,13 +135,37 @@ class EventProducer:
         return int(left)
 
     def _poll(self, producer: Producer) -> None:
-        """Serve delivery reports and deadlines; a report that makes its receiver fail must not end the others'."""
+        """Serve delivery reports and deadlines."""
         while not self._closing.is_set():
             try:
                 producer.poll(0.05)
+                self._tell_taken()
                 self._expire()
             except Exception:
                 log.exception("serving Kafka's delivery reports failed")
+
+    def _report(self, handed: Handed, place: int, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self._taken.append((handed, place))
+        else:
+            handed.refuse(place, error.name())
+
+    def _tell_taken(self) -> None:
+        """Batch by batch: what was handed over together is mostly taken together, and answered at one go."""
+        by_batch: dict[Handed, list[int]] = {}
+        for handed, place in iter(self._next_taken, None):
+            by_batch.setdefault(handed, []).append(place)
+        for handed, places in by_batch.items():
+            try:
+                handed.take(places)
+            except Exception:
+                log.exception("a batch is in Kafka, and who was told of it failed")
+
+    def _next_taken(self) -> tuple[Handed, int] | None:
+        try:
+            return self._taken.popleft()
+        except IndexError:
+            return None
 
     def _expire(self) -> None:
         now = time.monotonic()

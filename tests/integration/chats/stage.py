@@ -57,8 +57,7 @@ class RecordingAnnouncer(Announcer):
 
     def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
         self.announce(batch)
-        for place in range(len(batch)):
-            told(place, None)
+        told(range(len(batch)), None)
 
 
 class Stage:

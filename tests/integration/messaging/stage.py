@@ -51,8 +51,7 @@ class PlayedAnnouncer(Announcer):
         self.on_hand_over()
         is_away = self.away
         self.outgoing += [] if is_away else batch
-        for place in range(len(batch)):
-            told(place, EventLogUnavailable("Kafka did not take the event in time") if is_away else None)
+        told(range(len(batch)), EventLogUnavailable("Kafka did not take the event in time") if is_away else None)
 
 
 class Wire:

@@ -1,7 +1,8 @@
 """The group committer under load, contention, faults and shutdown."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from queue import Queue
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from config.kernel.ids import ChatId, UserId
 from config.stores.dynamodb import Database
 from config.stores.dynamodb.http import END_OF_HEAD, Answer
 from config.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
+from config.stores.kafka import Outgoing, Told
 from messaging.errors import Overloaded
 from messaging.services.history import Window
 from messaging.services.lanes import FULL
@@ -259,6 +261,49 @@ class TestFaults:
                 with pytest.raises(EventLogUnavailable):
                     stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
         assert stage.committer.send(stage.draft(chat, ann, "next")).message.sequence == 4
+
+    def test_one_that_breaks_off_half_way_answers_everyone_once(
+        self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        heard: list[Told] = []
+
+        def break_off(batch: Sequence[Outgoing], told: Told, **_: object) -> None:
+            heard.append(told)
+            told([0], None)
+            raise ZeroDivisionError("a bug")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stage.played, "hand_over", break_off)
+            with stage.wire.held("BatchGetItem") as arrived:
+                opening = stage.committer.submit(stage.draft(chat, ann, "opening"))
+                assert arrived.wait(10)
+                first, second = (stage.committer.submit(stage.draft(chat, ann, each)) for each in ("one", "two"))
+            assert [answer.result(5).message.sequence for answer in (opening, first)] == [1, 2]
+            with pytest.raises(EventLogUnavailable):
+                second.result(5)
+        heard[-1]([0, 1], None)
+        assert stage.committer.send(stage.draft(chat, ann, "two")).duplicate
+
+    def test_who_sent_hears_of_it_on_the_committers_own_thread(
+        self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        threads: Queue[tuple[str, int]] = Queue()
+
+        def elsewhere(batch: Sequence[Outgoing], told: Told, **_: object) -> None:
+            committing = threading.get_ident()
+
+            def report() -> None:
+                threads.put(("report", threading.get_ident()))
+                told(range(len(batch)), None)
+
+            threads.put(("commit", committing))
+            threading.Thread(target=report).start()
+
+        monkeypatch.setattr(stage.played, "hand_over", elsewhere)
+        answer = stage.committer.submit(stage.draft(chat, ann))
+        answer.add_done_callback(lambda _: threads.put(("answer", threading.get_ident())))
+        seen = dict(threads.get(timeout=5) for _ in range(3))
+        assert seen["answer"] == seen["commit"] != seen["report"]
 
     def test_conflicts_and_throttling_at_random_leave_no_hole_and_no_double(
         self, stage: Stage, rival: Stage, ann: UserId

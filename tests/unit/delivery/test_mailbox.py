@@ -1,11 +1,19 @@
-"""Calls from other threads into the event loop."""
+"""Calls from any thread into the event loop."""
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from delivery.gateway.mailbox import Mailbox
+
+
+def elsewhere(work: Callable[[], None]) -> None:
+    """Done by another thread, while the loop stands still."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(10)
 
 
 async def test_calls_of_many_threads_are_all_made_each_threads_in_order() -> None:
@@ -31,18 +39,33 @@ async def test_calls_of_many_threads_are_all_made_each_threads_in_order() -> Non
 
 
 async def test_what_waits_is_done_at_one_wake_up() -> None:
-    loop = asyncio.get_running_loop()
-    mailbox, made = Mailbox(loop), list[int]()
-    for number in range(3):
-        mailbox.post(made.append, number)
+    mailbox, made = Mailbox(asyncio.get_running_loop()), list[int]()
+
+    def post() -> None:
+        for number in range(3):
+            mailbox.post(made.append, number)
+
+    elsewhere(post)
+    assert made == []
     await asyncio.sleep(0)
     assert made == [0, 1, 2]
 
 
-async def test_a_call_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_from_the_loop_itself_is_made_at_once() -> None:
     mailbox, made = Mailbox(asyncio.get_running_loop()), list[int]()
-    mailbox.post(int, "not a number")
     mailbox.post(made.append, 1)
+    assert made == [1]
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+async def test_a_call_that_fails_is_logged_and_stops_no_other(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    mailbox, made = Mailbox(asyncio.get_running_loop()), list[int]()
+
+    def post() -> None:
+        mailbox.post(int, "not a number")
+        mailbox.post(made.append, 1)
+
+    post() if where == "here" else elsewhere(post)
     await asyncio.sleep(0)
     assert made == [1]
     assert "not a number" in caplog.text

@@ -38,11 +38,11 @@ class PlayedProducer(EventProducer):
             if self.full:
                 assert on_refused is not None
                 on_refused(outgoing)
-                told(place, EventLogUnavailable("full"))
+                told([place], EventLogUnavailable("full"))
             else:
                 self.taken.append(where(outgoing))
                 self.handed.append((outgoing, on_refused))
-                told(place, None)
+                told([place], None)
 
     def refuse_late(self) -> None:
         """The brokers turn down everything they were handed so far."""
