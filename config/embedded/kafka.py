@@ -50,8 +50,9 @@ class KafkaEngine(Engine):
         return self._address
 
     def environment(self) -> dict[str, str]:
-        # This broker holds a fetch for the whole wait instead of answering when a message arrives.
-        return {"KAFKA_BOOTSTRAP_SERVERS": self.endpoint, "KAFKA_FETCH_WAIT_MS": "5"}
+        # This broker holds a fetch for the whole wait instead of answering when a message arrives: the shorter, the
+        # sooner a message is there, and the more an idle run uses (6 % of a core at this, 3 % at 5).
+        return {"KAFKA_BOOTSTRAP_SERVERS": self.endpoint, "KAFKA_FETCH_WAIT_MS": "2"}
 
     def take_down(self) -> None:
         """Return when the broker refuses connections."""
