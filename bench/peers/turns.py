@@ -14,7 +14,7 @@ from typing import Any
 import uvloop
 
 from bench.figures import Figures, shown
-from bench.meter import DISTURBANCES
+from bench.meter import DISTURBANCES, DISTURBED
 from bench.peers.archive import w3_archive
 from bench.peers.pairs import w1_pairs
 from bench.peers.room import w2_room
@@ -97,6 +97,9 @@ def _servers(used: Mapping[str, float]) -> float:
 def _tell(title: str, workload: str, figures: Figures, report: Report) -> None:
     told = (*MATCHES[workload].figures, SERVERS, CLIENT, RESTING, *DISTURBANCES)
     report(f"{title}: " + ", ".join(f"{name} {shown(figures[name])}" for name in told if name in figures))
+    for name in DISTURBANCES:
+        if figures.get(name, 0.0) > DISTURBED:
+            report(f"  NOTE: {name} is {figures[name]:.2f}: somebody else uses this machine, and this pair says little")
 
 
 def table(pairs: dict[str, list[Pair]]) -> str:
