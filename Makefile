@@ -5,7 +5,7 @@ WORKERS ?= 2
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-real bench bench-growth check format screenshots clean
+.PHONY: help run demo test test-real bench bench-growth bench-peer check format screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=
 
 bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members connections" for some)
 	$(BIN)/python -m bench growth $(W)
+
+bench-peer: .venv/dev.stamp ## Measure beside ejabberd on PostgreSQL, in turns (W="W1 W2 W3" for some, RUNS=3; needs both installed)
+	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

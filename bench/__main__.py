@@ -3,9 +3,10 @@
   python -m bench [W1 W2 …] [--runs 3] [--clients 1]      the workloads, all of them by default
   python -m bench growth [messages members connections]   W1–W3 as things get larger
   python -m bench storm                                   a thousand clients reconnect at once
+  python -m bench peer [W1 W2 W3] [--runs 3]              beside ejabberd on PostgreSQL, in turns
   python -m bench.ingest                                  the ingest path alone, in one process
 
-Each prints a table and leaves JSON and a picture in bench/results/. The engines are embedded ones, or those of
+Each prints a table and leaves JSON, and most a picture, in bench/results/. The engines are embedded ones, or those of
 DYNAMODB_ENDPOINT_URL, KAFKA_BOOTSTRAP_SERVERS and REDIS_URL when all three are set.
 """
 
@@ -20,6 +21,9 @@ from bench import growth
 from bench.figures import Figures, Spread, shown, summarise, table
 from bench.launch import running
 from bench.meter import DISTURBANCES, DISTURBED
+from bench.peers import turns
+from bench.peers.packages import PeerMissing, find_packages
+from bench.peers.stage import running_peer
 from bench.picture import picture
 from bench.results import Record
 from bench.stage import Stage
@@ -34,11 +38,24 @@ def main() -> None:
     options = _options()
     # The client keeps what it receives until the window is over: nothing of it is garbage before.
     gc.disable()
+    if options.peer:
+        _compare(options)
+        return
     with running(report) as stage:
         if options.growth:
             growth.run(stage, options.growth, report=report, say=say, clients=options.clients)
         else:
             _measure(stage, options)
+
+
+def _compare(options: argparse.Namespace) -> None:
+    try:
+        packages = find_packages()
+    except PeerMissing as missing:
+        report(str(missing))
+        sys.exit(2)
+    with running(report) as stage, running_peer(packages, report) as peer:
+        turns.run(stage, peer, options.peer, runs=options.runs, report=report, say=say)
 
 
 def _measure(stage: Stage, options: argparse.Namespace) -> None:
@@ -90,7 +107,9 @@ def _options() -> argparse.Namespace:
         epilog="workloads:\n" + "\n".join(f"  {name:5}  {work.__doc__}" for name, work in WORKLOADS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", nargs="*", metavar="WORKLOAD", help="of those below (default: all), or growth …")
+    parser.add_argument(
+        "what", nargs="*", metavar="WORKLOAD", help="of those below (default: all), or growth …, or peer …"
+    )
     parser.add_argument("--runs", type=int, default=3, help="runs of each workload (default 3)")
     parser.add_argument(
         "--clients", type=int, default=1, help="client processes in W1, W2 and W5 (default 1; the others take one)"
@@ -102,8 +121,15 @@ def _options() -> argparse.Namespace:
         options.growth = chosen[1:] or list(growth.AXES)
         if unknown := set(options.growth) - set(growth.AXES):
             parser.error(f"growth of what? {', '.join(sorted(unknown))} is none of {', '.join(growth.AXES)}")
+    options.peer = []
+    if chosen[:1] == ["peer"]:
+        options.peer = [name.upper() for name in chosen[1:]] or list(turns.MATCHES)
+        if unknown := set(options.peer) - turns.MATCHES.keys():
+            parser.error(f"the peer plays {', '.join(turns.MATCHES)}, not {', '.join(sorted(unknown))}")
+        if options.clients > 1:
+            parser.error("the peer is played by one client process")
     options.workloads = [name.upper() for name in chosen] or list(WORKLOADS)
-    if not options.growth and (unknown := set(options.workloads) - WORKLOADS.keys()):
+    if not (options.growth or options.peer) and (unknown := set(options.workloads) - WORKLOADS.keys()):
         parser.error(f"no such workload: {', '.join(sorted(unknown))}")
     if options.runs < 1 or options.clients < 1:
         parser.error("runs and clients are at least 1")

@@ -7,13 +7,13 @@ import asyncio
 import multiprocessing
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import uvloop
 
 from bench.meter import Meter
-from bench.stage import Stage
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -38,8 +38,16 @@ class Cue:
 Play = Callable[[Part, Cue], Coroutine[Any, Any, Result]]
 
 
+class Metered(Protocol):
+    """What is played on: it knows what its processes use, and which are the client's."""
+
+    def clients(self, pids: Sequence[int]) -> AbstractContextManager[None]: ...
+
+    def metering(self) -> AbstractAsyncContextManager[Meter]: ...
+
+
 async def perform(
-    stage: Stage, play: Play[Part, Result], parts: Sequence[Part], *, warm_up: float, seconds: float
+    stage: Metered, play: Play[Part, Result], parts: Sequence[Part], *, warm_up: float, seconds: float
 ) -> tuple[list[Result], Meter]:
     """Each part played by a process of its own, and the meter of the window after the warm-up."""
     cue, others = Cue(), [_Other(play, part) for part in parts[1:]]

@@ -3,10 +3,12 @@
 While it lasts, a frame costs its receiver two appends; afterwards every message is accounted for.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from bench.frames import arrivals
+
+Read = Callable[[bytes], Iterable[tuple[int, float]]]
 
 
 class WrongDelivery(AssertionError):
@@ -42,11 +44,15 @@ class Account:
 
 
 class Timeline:
-    """Live messages in the order of their arrival, acks of own messages, and what a sync brought."""
+    """Live messages in the order of their arrival, acks of own messages, and what a sync brought.
 
-    __slots__ = ("_acks", "_acks_at", "_live", "_live_at", "_synced")
+    `read` finds the sequence and the due time of every message in a frame.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_acks", "_acks_at", "_live", "_live_at", "_read", "_synced")
+
+    def __init__(self, read: Read = arrivals) -> None:
+        self._read = read
         self._live: list[bytes] = []
         self._live_at: list[float] = []
         self._acks: list[bytes] = []
@@ -70,30 +76,34 @@ class Timeline:
 
     def live(self) -> Iterator[tuple[int, float, float]]:
         """Sequence, when it was due, when it came."""
-        return _each(self._live, self._live_at)
+        return self._each(self._live, self._live_at)
 
     def own(self) -> Iterator[tuple[int, float, float]]:
         """The same of the acks of what this person sent."""
-        return _each(self._acks, self._acks_at)
+        return self._each(self._acks, self._acks_at)
 
     def account(self, *, after: int, latest: int) -> Account:
         """Whether everything from `after` to `latest` came, and what came live came in order."""
-        seen, highest, account = set[int](), after, Account()
-        for sequence, _, _ in self.live():
-            account.received += 1
-            if sequence in seen:
-                account.repeated += 1
-            elif sequence < highest:
-                account.disordered += 1
-            seen.add(sequence)
-            highest = max(highest, sequence)
-        others = {sequence for frame in (*self._acks, *self._synced) for sequence, _ in arrivals(frame)}
-        account.missing = len(set(range(after + 1, latest + 1)) - seen - others)
-        account.timelines = int(account.missing > 0)
-        return account
+        others = {sequence for frame in (*self._acks, *self._synced) for sequence, _ in self._read(frame)}
+        return account_for((sequence for sequence, _, _ in self.live()), after=after, latest=latest, others=others)
+
+    def _each(self, frames: Iterable[bytes], times: Iterable[float]) -> Iterator[tuple[int, float, float]]:
+        for frame, now in zip(frames, times, strict=True):
+            for sequence, due in self._read(frame):
+                yield sequence, due, now
 
 
-def _each(frames: Iterable[bytes], times: Iterable[float]) -> Iterator[tuple[int, float, float]]:
-    for frame, now in zip(frames, times, strict=True):
-        for sequence, due in arrivals(frame):
-            yield sequence, due, now
+def account_for(live: Iterable[int], *, after: int, latest: int, others: Set[int] = frozenset()) -> Account:
+    """Of sequences as they came live; `others` came by other ways."""
+    seen, highest, account = set[int](), after, Account()
+    for sequence in live:
+        account.received += 1
+        if sequence in seen:
+            account.repeated += 1
+        elif sequence < highest:
+            account.disordered += 1
+        seen.add(sequence)
+        highest = max(highest, sequence)
+    account.missing = len(set(range(after + 1, latest + 1)) - seen - others)
+    account.timelines = int(account.missing > 0)
+    return account

@@ -87,11 +87,12 @@ async def measure(setting: Setting, room: Room) -> Figures:
     whole = results[0]
     for played in results[1:]:
         whole += played
-    whole.account.require_right()
-    return _figures(whole, meter, others=len(room.tokens) - 1)
+    return figures(whole, meter, others=len(room.tokens) - 1)
 
 
-def _figures(played: Played, meter: Meter, *, others: int) -> Figures:
+def figures(played: Played, meter: Meter, *, others: int) -> Figures:
+    """`others` get each message besides its sender. Raises `WrongDelivery`."""
+    played.account.require_right()
     accepted = sum(map(meter.covers, played.acked_at))
     measured = [fate for fate in played.fates.values() if meter.covers(fate.due)]
     complete = [fate.last - fate.due for fate in measured if fate.arrivals >= others]

@@ -7,6 +7,7 @@ from time import perf_counter
 from bench.crowd import Complaints, connected, quiet
 from bench.figures import Figures, milliseconds
 from bench.frames import MESSAGE, Drafts
+from bench.meter import Meter
 from bench.players import Cue, perform
 from bench.timeline import Account, Timeline
 from bench.wire import Receive
@@ -53,6 +54,11 @@ async def measure(setting: Setting, pairs: Sequence[Pair]) -> Figures:
     stage, clients = setting.stage, setting.clients
     parts = [Part(stage.url, pairs[number::clients]) for number in range(clients)]
     played, meter = await perform(stage, play, parts, warm_up=WARM_UP, seconds=SECONDS)
+    return figures(played, meter)
+
+
+def figures(played: Sequence[Played], meter: Meter) -> Figures:
+    """Raises `WrongDelivery`."""
     account = Account()
     for each in played:
         account += each.account

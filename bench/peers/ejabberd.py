@@ -1,0 +1,116 @@
+"""An ejabberd of our own: clients without TLS and without limits, every message archived in PostgreSQL.
+
+Started as its `ejabberdctl foreground` does, but as a node without a name, which needs no daemon of Erlang's beside it.
+"""
+
+import os
+import socket
+from pathlib import Path
+from typing import ClassVar
+
+from bench.peers.owner import Owner
+from bench.peers.packages import Packages
+from bench.peers.postgres import DATABASE, USER, PostgresEngine
+from bench.peers.stanzas import FEATURES, HEADER, HOST, ROOMS
+from config.embedded.engine import Engine
+from config.embedded.ports import LOOPBACK, ReservedPort
+from config.embedded.processes import ChildProcess
+
+CONFIGURATION = """\
+loglevel: warning
+hosts: [{host}]
+listen:
+  - {{port: {port}, ip: "{loopback}", module: ejabberd_c2s, access: all, shaper: none, backlog: 1024}}
+auth_method: [sql]
+auth_password_format: plain
+default_db: sql
+sql_type: pgsql
+sql_server: "{loopback}"
+sql_port: {sql_port}
+sql_database: {database}
+sql_username: {user}
+modules:
+  mod_mam: {{db_type: sql, default: always, compress_xml: false}}
+  mod_muc:
+    db_type: sql
+    host: {rooms}
+    access_mam: all
+    default_room_options: {{persistent: true, mam: true}}
+"""
+ERLANG = ("+K", "true", "+P", "250000")
+LIMITS = {"ERL_MAX_PORTS": "32000", "ERL_MAX_ETS_TABLES": "1400"}
+"""As `ejabberdctl` has them, both."""
+PROBE_TIMEOUT = 5.0
+
+
+class EjabberdEngine(Engine):
+    name: ClassVar[str] = "ejabberd"
+    ready_within: ClassVar[float] = 60.0
+
+    def __init__(self, packages: Packages, postgres: PostgresEngine, directory: Path) -> None:
+        super().__init__()
+        self._packages = packages
+        self._postgres = postgres
+        self._directory = directory
+        self._owner = Owner("ejabberd")
+        self._port = ReservedPort()
+
+    @property
+    def port(self) -> int:
+        return self._port.number
+
+    @property
+    def endpoint(self) -> str:
+        return f"xmpp://{LOOPBACK}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """None: nothing of Parley's uses it."""
+        return {}
+
+    def close(self) -> None:
+        super().close()
+        self._port.release()
+
+    def _launch(self) -> ChildProcess:
+        if not self._directory.exists():
+            self._owner.directory(self._directory)
+        (self._directory / "ejabberd.yml").write_text(self._configuration())
+        self._port.hand_over()
+        mnesia = ("-mnesia", "dir", f'"{self._directory / "mnesia"}"')
+        command = (str(self._packages.erl), *ERLANG, "-noinput", *mnesia, "-s", "ejabberd")
+        return ChildProcess(
+            self.name,
+            self._owner.command(("env", "--chdir", str(self._directory), *command)),
+            environment={
+                "ERL_LIBS": str(self._packages.ejabberd.parent),
+                "EJABBERD_CONFIG_PATH": str(self._directory / "ejabberd.yml"),
+                "EJABBERD_LOG_PATH": str(self._directory / "ejabberd.log"),
+                "ERL_CRASH_DUMP_BYTES": "0",
+                "HOME": str(self._directory),
+                "PATH": os.environ.get("PATH", os.defpath),
+                **LIMITS,
+            },
+        )
+
+    def _configuration(self) -> str:
+        return CONFIGURATION.format(
+            host=HOST,
+            rooms=ROOMS,
+            loopback=LOOPBACK,
+            port=self.port,
+            sql_port=self._postgres.port,
+            database=DATABASE,
+            user=USER,
+        )
+
+    def _answers(self) -> bool:
+        """Whether it opens a stream, which it can once its modules are there."""
+        answer = b""
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=PROBE_TIMEOUT) as probe:
+                probe.sendall(HEADER)
+                while FEATURES not in answer and (received := probe.recv(4096)):
+                    answer += received
+        except OSError:
+            return False
+        return FEATURES in answer

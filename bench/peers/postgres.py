@@ -1,0 +1,85 @@
+"""A PostgreSQL of our own: a fresh cluster with its defaults, so that what is committed has been synced to the disk."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from bench.peers.owner import Owner
+from config.embedded.engine import Engine
+from config.embedded.errors import EngineFailed
+from config.embedded.ports import LOOPBACK, ReservedPort
+from config.embedded.processes import ChildProcess
+
+USER = DATABASE = "ejabberd"
+WITHIN = 60.0
+
+
+class PostgresEngine(Engine):
+    """In `directory`, on a loopback port, open to whoever can reach that."""
+
+    name: ClassVar[str] = "postgres"
+
+    def __init__(self, programs: Path, directory: Path) -> None:
+        super().__init__()
+        self._programs = programs
+        self._directory = directory
+        self._owner = Owner("postgres")
+        self._port = ReservedPort()
+
+    @property
+    def port(self) -> int:
+        return self._port.number
+
+    @property
+    def endpoint(self) -> str:
+        return f"postgresql://{USER}@{LOOPBACK}:{self.port}/{DATABASE}"
+
+    def environment(self) -> dict[str, str]:
+        return {"PGHOST": LOOPBACK, "PGPORT": str(self.port), "PGUSER": USER, "PGDATABASE": DATABASE}
+
+    def close(self) -> None:
+        super().close()
+        self._port.release()
+
+    def create_database(self, schema: Path) -> None:
+        self._run((str(self._programs / "createdb"), DATABASE))
+        self._psql("--file", str(schema))
+
+    def execute(self, statement: str) -> str:
+        """What it answers, as plain text."""
+        return self._psql("--tuples-only", "--no-align", "--command", statement).strip()
+
+    def _psql(self, *arguments: str) -> str:
+        options = ("--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1")
+        return self._run((str(self._programs / "psql"), *options, *arguments))
+
+    def _launch(self) -> ChildProcess:
+        if not self._directory.exists():
+            self._owner.directory(self._directory)
+            trusting = ("--auth", "trust", "--username", USER, "--encoding", "UTF8", "--locale", "C.UTF-8")
+            make = (str(self._programs / "initdb"), "--pgdata", str(self._directory), *trusting)
+            self._run(self._owner.command(make))
+        self._port.hand_over()
+        options = (f"listen_addresses={LOOPBACK}", f"port={self.port}", "unix_socket_directories=")
+        settings = [word for option in options for word in ("-c", option)]
+        command = (str(self._programs / "postgres"), "-D", str(self._directory), *settings)
+        return ChildProcess(self.name, self._owner.command(command))
+
+    def _answers(self) -> bool:
+        command = (str(self._programs / "pg_isready"), "--quiet", "--dbname", "postgres")
+        return self._call(command).returncode == 0
+
+    def _run(self, command: Sequence[str]) -> str:
+        """What it writes. Raises `EngineFailed`."""
+        done = self._call(command)
+        if done.returncode != 0:
+            raise EngineFailed(f"{' '.join(command)[:100]}: {done.stderr.strip()[-300:]}")
+        return done.stdout
+
+    def _call(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **self.environment()}
+        return subprocess.run(  # noqa: S603 - the commands are our own
+            command, env=environment, cwd="/", capture_output=True, text=True, timeout=WITHIN, check=False
+        )

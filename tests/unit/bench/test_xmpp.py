@@ -1,0 +1,127 @@
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bench.peers.stanzas import (
+    HEADER,
+    Messages,
+    arrivals,
+    authentication,
+    end_of_stanza,
+    last_of_page,
+    page_request,
+)
+from bench.peers.xmpp import Refused, Stream
+
+CHAT = (
+    b"<message xml:lang='en' to='u2@localhost' from='u1@localhost/bench' type='chat' id='7.1500000'>"
+    b"<archived by='u2@localhost' id='1794883493673143' xmlns='urn:xmpp:mam:tmp'/>"
+    b"<stanza-id by='u2@localhost' id='1794883493673143' xmlns='urn:xmpp:sid:0'/><body>x</body></message>"
+)
+ONLINE = b"<presence to='u1@localhost/bench' from='u1@localhost/bench'/>"
+ENTERED = b"<presence from='r1@rooms.localhost/u1'><x xmlns='muc#user'><item role='participant'/></x></presence>"
+FORWARDED = (
+    b"<message to='u2@localhost/bench' from='r1@rooms.localhost'><result id='1794883494076319'>"
+    b"<forwarded><message from='r1@rooms.localhost/u1' id='8.2500000'><body>x</body></message>"
+    b"<delay stamp='2026-11-17T02:44:54Z'/></forwarded></result></message>"
+)
+FIN = (
+    b"<iq type='result' id='page'><fin complete='false'><set><count>3</count><first>17</first><last>18</last></set>"
+    b"</fin></iq>"
+)
+EVERYTHING = (CHAT, ONLINE, FORWARDED, ENTERED, FIN, CHAT)
+
+
+def received(pieces: Sequence[bytes]) -> list[bytes]:
+    got, stream = list[bytes](), Stream()
+    stream.deliver_to(got.append)
+    for piece in pieces:
+        stream.data_received(piece)
+    return got
+
+
+class TestStream:
+    async def test_several_stanzas_come_in_one_packet(self) -> None:
+        assert received([b"".join(EVERYTHING)]) == list(EVERYTHING)
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 199])
+    async def test_a_stanza_comes_in_several_packets(self, size: int) -> None:
+        whole = b"".join(EVERYTHING)
+        assert received([whole[place : place + size] for place in range(0, len(whole), size)]) == list(EVERYTHING)
+
+    async def test_a_packet_may_end_where_a_forwarded_message_does(self) -> None:
+        place = FORWARDED.index(b"</message>") + len(b"</message>")
+        assert received([FORWARDED[:place]]) == []
+        assert received([FORWARDED[:place], FORWARDED[place:] + CHAT]) == [FORWARDED, CHAT]
+
+    async def test_a_header_is_a_stanza_without_an_end(self) -> None:
+        features = b"<stream:features><bind xmlns='urn:x'/></stream:features>"
+        assert received([HEADER + features]) == [HEADER, features]
+
+    async def test_one_waits_for_an_answer_and_drops_what_comes_before(self) -> None:
+        stream = Stream()
+        stream.data_received(ONLINE + FIN + CHAT)
+        assert await stream.answer(b"<message") == CHAT
+
+    async def test_an_error_ends_the_wait(self) -> None:
+        stream = Stream()
+        stream.data_received(b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>")
+        with pytest.raises(Refused, match="not-authorized"):
+            await stream.answer(b"<success")
+
+    async def test_a_closed_connection_ends_the_wait(self) -> None:
+        stream = Stream()
+        asyncio.get_running_loop().call_soon(stream.connection_lost, None)
+        with pytest.raises(Refused):
+            await stream.answer(b"<success")
+
+
+class TestEndOfStanza:
+    def test_escaped_text_is_no_tag(self) -> None:
+        stanza = b"<message id='1.1'><body>a &lt;/message&gt; &lt;message&gt; &apos;b&apos; &amp;</body></message>"
+        assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
+
+    def test_an_attribute_may_hold_an_arrow_and_a_slash(self) -> None:
+        stanza = b"<message to='a>b/' from=\"it's/>\"><body>x</body></message>"
+        assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
+
+    def test_one_without_content_ends_with_its_tag(self) -> None:
+        assert end_of_stanza(b"<iq id='1'/>" + CHAT, 0) == len(b"<iq id='1'/>")
+
+    def test_an_empty_one_of_the_same_name_may_be_inside(self) -> None:
+        stanza = b"<message><forwarded><message id='1'/></forwarded><body>x</body></message>"
+        assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
+
+    def test_a_longer_name_is_another_name(self) -> None:
+        stanza = b"<iq><iqs></iqs></iq>"
+        assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
+
+    @pytest.mark.parametrize("part", [b"", b" ", b"<", b"<mess", b"<message to='a", b"<message>", CHAT[:-1]])
+    def test_what_has_not_all_come_has_no_end(self, part: bytes) -> None:
+        assert end_of_stanza(part, 0) == -1
+
+
+class TestStanzas:
+    def test_a_message_carries_its_number_and_its_time(self) -> None:
+        messages = Messages("u2@localhost", kind="chat", first=6)
+        stanza = messages.next(1.5)
+        assert list(arrivals(stanza)) == [(7, 1.5)]
+        assert messages.number == 7
+        assert b"<body>" + b"x" * 120 + b"</body>" in stanza
+
+    def test_the_ids_of_an_archive_are_not_taken_for_ours(self) -> None:
+        assert list(arrivals(CHAT)) == [(7, 1.5)]
+        assert list(arrivals(CHAT + FORWARDED)) == [(7, 1.5), (8, 2.5)]
+
+    @pytest.mark.parametrize("stanza", [ONLINE, CHAT.replace(b"'chat'", b"'error'")])
+    def test_what_is_not_ours_is_refused(self, stanza: bytes) -> None:
+        with pytest.raises(ValueError, match="not a message"):
+            arrivals(stanza)
+
+    def test_a_page_goes_on_where_the_last_one_ended(self) -> None:
+        assert b"<after>" not in page_request("r1@rooms.localhost", b"")
+        assert b"<max>100</max><after>18</after>" in page_request("r1@rooms.localhost", last_of_page(FIN))
+
+    def test_a_password_is_sent_plainly(self) -> None:
+        assert b">AHUxAHNlY3JldA==</auth>" in authentication("u1", "secret")
