@@ -1,14 +1,16 @@
 """Parley and its peer in turns on one machine: a run of the peer's, one of ours, side by side in a table.
 
-A machine that others share changes its speed by the minute: only runs that follow each other say who is ahead.
+A machine that others share changes its speed by the minute: only runs that follow each other say who is ahead. And one
+that has just been busy is slower for a while: each run begins after a rest, and the first of a pair is now one, now the
+other.
 """
 
 import gc
 import statistics
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import uvloop
@@ -24,7 +26,8 @@ from bench.stage import Report, Stage
 from bench.workloads import Setting
 from bench.workloads.listed import WORKLOADS
 
-PEER = "ejabberd"
+PEER, PARLEY = "ejabberd", "Parley"
+REST = 10.0
 COST = "cpu_ms_"
 SERVERS, CLIENT = f"{COST}servers", f"{COST}client"
 RESTING = "core_share_resting"
@@ -62,28 +65,35 @@ def run(stage: Stage, peer: PeerStage, workloads: Sequence[str], *, runs: int, r
     say(table(pairs))
     record = Record(stage.engines, {"peer": peer.versions, "workloads": list(workloads), "runs": runs})
     document = {
-        "pairs": {name: [{PEER: pair.peer, "parley": pair.parley} for pair in each] for name, each in pairs.items()},
+        "pairs": {name: [{PEER: pair.peer, PARLEY: pair.parley} for pair in each] for name, each in pairs.items()},
     }
     for path in record.keep("peer-" + "-".join(workloads), document, None):
         report(f"kept in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
 
 
 def _pair(stage: Stage, peer: PeerStage, name: str, number: int, report: Report) -> Pair:
-    """Each begins when the other has come to rest."""
-    stage.settle()
-    theirs = _play(MATCHES[name].play(peer), resting=stage.cpu)
-    _tell(f"{name}, turn {number}, {PEER}", name, theirs, report)
-    peer.settle()
-    ours = _play(WORKLOADS[name](Setting(stage, report)), resting=peer.cpu)
-    _tell(f"{name}, turn {number}, Parley", name, ours, report)
-    return Pair(theirs, ours)
+    def theirs() -> Figures:
+        stage.settle()
+        return _play(MATCHES[name].play(peer), resting=stage.cpu)
+
+    def ours() -> Figures:
+        peer.settle()
+        return _play(WORKLOADS[name](Setting(stage, report)), resting=peer.cpu)
+
+    sides = {PEER: theirs, PARLEY: ours}
+    played: dict[str, Figures] = {}
+    for side in (PEER, PARLEY) if number % 2 else (PARLEY, PEER):
+        time.sleep(REST)
+        played[side] = sides[side]()
+        _tell(f"{name}, turn {number}, {side}", name, played[side], report)
+    return Pair(played[PEER], played[PARLEY])
 
 
 def _play(playing: Coroutine[Any, Any, Figures], *, resting: Callable[[], dict[str, float]]) -> Figures:
     """`resting` is what the other side has used so far: even at rest it takes a little from who plays."""
-    begun, before = perf_counter(), _servers(resting())
+    begun, before = time.perf_counter(), _servers(resting())
     figures = uvloop.run(playing)
-    figures[RESTING] = (_servers(resting()) - before) / (perf_counter() - begun)
+    figures[RESTING] = (_servers(resting()) - before) / (time.perf_counter() - begun)
     costs = {name.removeprefix(COST): value for name, value in figures.items() if name.startswith(COST)}
     figures[SERVERS] = _servers(costs)
     gc.collect()
@@ -105,7 +115,7 @@ def _tell(title: str, workload: str, figures: Figures, report: Report) -> None:
 def table(pairs: dict[str, list[Pair]]) -> str:
     """Pair by pair, with what Parley has by what the peer has, and the medians of all three."""
     lines = [
-        f"| Workload | Figure | {PEER} | Parley | Parley by {PEER} | Medians |",
+        f"| Workload | Figure | {PEER} | {PARLEY} | {PARLEY} by {PEER} | Medians |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for workload, each in pairs.items():
