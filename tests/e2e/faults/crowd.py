@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
+from messaging.domain import Message
 from parley_client import Client
 from tests.e2e.sockets import all_connected, eventually, is_dense, together
 from tests.e2e.system import System, Web
@@ -59,7 +60,7 @@ class Crowd:
         expected = [message.message_id for message in stored]
         assert is_dense(shown[0])
         for messages in shown:
-            assert [message["message_id"] for message in messages] == expected
+            assert [message["message_id"] for message in messages] == expected, _difference(messages, stored)
         assert {ack["sequence"]: ack["message_id"] for ack in self.acknowledged} == dict(enumerate(expected, start=1))
         assert len({message.content for message in stored}) == len(stored)
 
@@ -74,3 +75,10 @@ class Crowd:
                 return
             self.acknowledged.append(await client.send(self.chat, f"{number}.{turn}"))
             await asyncio.sleep(BREATH)
+
+
+def _difference(shown: Sequence[dict[str, Any]], stored: Sequence[Message]) -> str:
+    """What a screen shows otherwise than it is stored."""
+    on_screen = [(message["sequence"], message["message_id"]) for message in shown]
+    in_store = [(message.sequence, message.message_id) for message in stored]
+    return f"shown: {sorted(set(on_screen) - set(in_store))[:5]}; stored: {sorted(set(in_store) - set(on_screen))[:5]}"
