@@ -15,9 +15,9 @@ from config.kernel.ids import SessionId, UserId, is_user_id
 
 
 class SettableClock:
-    """Stands still until told otherwise."""
+    """Stands still until told otherwise, in a year that has not come: engines delete what has expired by their own."""
 
-    def __init__(self, moment: datetime = datetime(2026, 1, 30, 14, 30, tzinfo=UTC)) -> None:
+    def __init__(self, moment: datetime = datetime(2035, 1, 30, 14, 30, tzinfo=UTC)) -> None:
         self.moment = moment
 
     def now(self) -> datetime:

@@ -174,8 +174,8 @@ class TestVerify:
             "phone_number": ADA,
             "phone_verified": True,
             "display_name": "Ada",
-            "created_at": "2026-01-30T14:30:00.000Z",
-            "updated_at": "2026-01-30T14:30:00.000Z",
+            "created_at": "2035-01-30T14:30:00.000Z",
+            "updated_at": "2035-01-30T14:30:00.000Z",
         }
 
     def test_the_next_login_finds_the_user_and_keeps_the_name(self, stage: Stage) -> None:

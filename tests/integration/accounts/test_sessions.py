@@ -54,7 +54,7 @@ class TestRefresh:
 
     def test_the_session_item_carries_its_expiry_for_dynamodb(self, stage: Stage, database: Database) -> None:
         item = _session_item(database, stage.log_in()["session_id"])
-        assert item["expires_at"]["S"] == "2026-03-01T14:30:00.000Z"
+        assert item["expires_at"]["S"] == "2035-03-01T14:30:00.000Z"
         assert item["ttl"]["N"] == str(int((stage.clock.now() + LIFETIME).timestamp()))
 
 
@@ -119,8 +119,8 @@ class TestList:
             {
                 "session_id": login["session_id"],
                 "device_id": device,
-                "created_at": "2026-01-30T14:30:00.000Z",
-                "expires_at": "2026-03-01T14:30:00.000Z",
+                "created_at": "2035-01-30T14:30:00.000Z",
+                "expires_at": "2035-03-01T14:30:00.000Z",
                 "current": device == "phone",
             }
             for device, login in (("laptop", laptop), ("phone", phone))

@@ -148,7 +148,7 @@ class Stage:
         current = self.posting.find_counter(chat_id)
         assert current is not None
         message = Message(
-            self.ids.message(), chat_id, current + 1, sender_id, "c", content, "text/plain", "2026-01-30T14:30:00.000Z"
+            self.ids.message(), chat_id, current + 1, sender_id, "c", content, "text/plain", "2035-01-30T14:30:00.000Z"
         )
         moving = self.posting.moving_counter(chat_id, current=current, added=1, now=self.clock.now())
         self.database.transact([moving, MessageStore(self.database).storing(message)])

@@ -43,8 +43,8 @@ class TestCreatingAGroup:
                 "type": "group",
                 "name": "Project Team",
                 "created_by": ada.user_id,
-                "created_at": "2026-01-30T14:30:00.000Z",
-                "updated_at": "2026-01-30T14:30:00.000Z",
+                "created_at": "2035-01-30T14:30:00.000Z",
+                "updated_at": "2035-01-30T14:30:00.000Z",
                 "last_sequence": 0,
             },
         )

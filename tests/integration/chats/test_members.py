@@ -56,7 +56,7 @@ def team(stage: Stage, announcer: RecordingAnnouncer) -> Team:
 class TestListing:
     def test_members_come_with_names_and_roles(self, team: Team) -> None:
         answer = team.member.get(f"/api/chats/{team.chat_id}/members")
-        joined = {"joined_at": "2026-01-30T14:30:00.000Z"}
+        joined = {"joined_at": "2035-01-30T14:30:00.000Z"}
         expected = [
             {"user_id": team.owner.user_id, "display_name": "Olga", "role": "owner", **joined},
             {"user_id": team.admin.user_id, "display_name": "Adam", "role": "admin", **joined},
@@ -114,7 +114,7 @@ class TestAdding:
                 "user_id": nora.user_id,
                 "display_name": "Nora",
                 "role": "member",
-                "joined_at": "2026-01-30T14:30:00.000Z",
+                "joined_at": "2035-01-30T14:30:00.000Z",
             },
         )
         assert nora.get(f"/api/chats/{team.chat_id}").status == 200

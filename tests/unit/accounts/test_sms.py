@@ -31,7 +31,7 @@ class TestFile:
             "to": "+14155550123",
             "body": "123456 is your Parley code.",
             "code": "123456",
-            "at": "2026-01-30T14:30:00.000Z",
+            "at": "2035-01-30T14:30:00.000Z",
         }
         assert [json.loads(line) for line in path.read_text().splitlines()] == [expected, expected]
         assert output.getvalue().count("SMS to +14155550123: 123456 is your Parley code.\n") == 2
