@@ -25,7 +25,7 @@ import orjson
 
 import chats.stores
 import messaging.stores
-from chats.domain import Membership, Role
+from chats.domain import Membership, Role, Tally
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
@@ -155,7 +155,7 @@ class Bench:
         now = self.clock.now()
         for chat_id, last in chats.items():
             chats[chat_id] = last + messages
-            yield self.posting.moving_counter(chat_id, current=last, added=messages, now=now).request
+            yield self.posting.moving_counter(chat_id, current=Tally(last), added=messages, now=now).request
             for sequence in range(last + 1, last + messages + 1):
                 message = Message(
                     self.ids.message(), chat_id, sequence, self.users[0], str(sequence), BODY, "text/plain", ""

@@ -163,3 +163,11 @@ class Member:
             "role": str(self.membership.role),
             "joined_at": to_iso(self.membership.joined_at),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A chat's counter: the highest sequence, and how many memberships have ended."""
+
+    sequence: int
+    departures: int = 0

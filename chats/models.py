@@ -55,7 +55,10 @@ class MembershipModel(Table):
 
 
 class CounterModel(Table):
-    """The highest sequence of a chat. Moves only together with the messages it numbers."""
+    """The highest sequence of a chat, which moves only together with the messages it numbers, and its departures.
+
+    `departures` counts the memberships that have ended; there is none before the first.
+    """
 
     class Meta:
         table_name = "chat_counters"
@@ -63,5 +66,6 @@ class CounterModel(Table):
 
     chat_id = UnicodeAttribute(hash_key=True)
     sequence_counter = NumberAttribute()
+    departures = NumberAttribute(null=True)
     created_at = UnicodeAttribute(null=True)
     updated_at = UnicodeAttribute(null=True)

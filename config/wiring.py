@@ -30,6 +30,7 @@ from chats.services.access import Access
 from chats.services.creation import BirthStores, ChatCreation
 from chats.services.details import ChatDetails
 from chats.services.joining import Joining
+from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
 from chats.services.news import News
@@ -191,12 +192,22 @@ class Wiring:
         )
 
     @cached_property
+    def leaving(self) -> Leaving:
+        return Leaving(database=self.database, memberships=self.membership_store, counters=self.counter_store)
+
+    @cached_property
     def members(self) -> Members:
         return Members(
             database=self.database,
             access=self.chat_access,
             memberships=self.membership_store,
-            joining=Joining(memberships=self.membership_store, users=self.user_directory, clock=self.clock),
+            joining=Joining(
+                memberships=self.membership_store,
+                leaving=self.leaving,
+                users=self.user_directory,
+                clock=self.clock,
+            ),
+            leaving=self.leaving,
             users=self.user_directory,
             news=self.chat_news,
             cursors=self.cursors,

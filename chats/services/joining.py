@@ -8,6 +8,7 @@ joins that meet at the last place may all be refused, and a group over its limit
 from accounts.services.directory import UserDirectory
 from chats.domain import MAX_MEMBERS, Member, Membership, Role
 from chats.errors import AlreadyAMember, GroupFull
+from chats.services.leaving import Leaving
 from chats.stores.memberships import MembershipStore
 from config.kernel.clock import Clock
 from config.kernel.errors import Invalid
@@ -22,9 +23,16 @@ class Joining:
     """Adds users to groups; who may do that is decided by the caller."""
 
     def __init__(
-        self, *, memberships: MembershipStore, users: UserDirectory, clock: Clock, limit: int = MAX_MEMBERS
+        self,
+        *,
+        memberships: MembershipStore,
+        leaving: Leaving,
+        users: UserDirectory,
+        clock: Clock,
+        limit: int = MAX_MEMBERS,
     ) -> None:
         self._memberships = memberships
+        self._leaving = leaving
         self._users = users
         self._clock = clock
         self._limit = limit
@@ -54,7 +62,7 @@ class Joining:
     def _step_back(self, membership: Membership) -> None:
         """Undo a join that others were faster than; who was removed or promoted meanwhile is left as they are."""
         try:
-            self._memberships.remove(membership)
+            self._leaving.leave(membership)
         except ConditionFailed:
             return
         raise GroupFull(f"A group has at most {self._limit:,} members")

@@ -16,6 +16,7 @@ from chats.errors import MemberNotFound, OwnerMustTransfer, RoleTooLow
 from chats.events import Change
 from chats.services.access import Access
 from chats.services.joining import Joining
+from chats.services.leaving import Leaving
 from chats.services.news import News
 from chats.stores.memberships import MembershipStore
 from config.kernel.cursors import CursorCodec
@@ -43,6 +44,7 @@ class Members:
         access: Access,
         memberships: MembershipStore,
         joining: Joining,
+        leaving: Leaving,
         users: UserDirectory,
         news: News,
         cursors: CursorCodec,
@@ -52,6 +54,7 @@ class Members:
         self._access = access
         self._memberships = memberships
         self._joining = joining
+        self._leaving = leaving
         self._users = users
         self._news = news
         self._cursors = cursors
@@ -110,7 +113,7 @@ class Members:
         seen = standing.membership if user_id == caller_id else self._removable(standing, user_id)
         if seen.role is Role.OWNER:
             raise OwnerMustTransfer("The owner hands over the ownership before leaving")
-        self._memberships.remove(seen)
+        self._leaving.leave(seen)
         return seen
 
     def _removable(self, standing: Standing, user_id: UserId) -> Membership:

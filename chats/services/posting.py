@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from chats.domain import Tally
 from chats.errors import ChatNotFound
 from chats.stores.counters import GET_LATEST_SEQUENCES, CounterStore
 from chats.stores.memberships import MembershipStore
@@ -40,8 +41,15 @@ class Posting:
         """The latest sequences that such a read found; a chat that is not there does not exist."""
         return self._counters.found_in(result)
 
-    def moving_counter(self, chat_id: ChatId, *, current: int, added: int, now: datetime) -> Write:
-        """The counter's part of a message transaction; its condition fails unless the counter stands at `current`."""
+    def tallies_among(self, result: BatchResult) -> dict[ChatId, Tally]:
+        """The same with how many have left."""
+        return self._counters.tallies_in(result)
+
+    def moving_counter(self, chat_id: ChatId, *, current: Tally, added: int, now: datetime) -> Write:
+        """The counter's part of a message transaction.
+
+        Its condition fails unless the counter stands at `current`, and nobody has left the chat since.
+        """
         return self._counters.moving(chat_id, current=current, added=added, now=now)
 
     def find_counter(self, chat_id: ChatId) -> int | None:

@@ -62,7 +62,7 @@ ADD_MEMBER = AccessPattern(
 REMOVE_MEMBER = AccessPattern(
     "Remove member",
     MembershipModel,
-    Operation.DELETE,
+    Operation.TRANSACT_DELETE,
     key="chat_id, user_id",
     condition="role = :seen and joined_at = :seen",
 )
@@ -160,10 +160,10 @@ class MembershipStore:
         """Raises `ConditionFailed` when the user is a member already."""
         self._database.put(ADD_MEMBER, _item(membership), MembershipModel.user_id.does_not_exist())
 
-    def remove(self, seen: Membership) -> None:
-        """Raises `ConditionFailed` when the membership is no longer the one that was seen."""
+    def removing(self, seen: Membership) -> Write:
+        """The membership's part of its end; fails when it is no longer the one that was seen."""
         condition = (MembershipModel.role == str(seen.role)) & (MembershipModel.joined_at == to_iso(seen.joined_at))
-        self._database.delete(REMOVE_MEMBER, (seen.chat_id, seen.user_id), condition)
+        return self._database.deleting(REMOVE_MEMBER, (seen.chat_id, seen.user_id), condition)
 
     def change_role(self, seen: Membership, role: Role) -> Membership:
         """Raises `ConditionFailed` when the role is no longer the one that was seen."""

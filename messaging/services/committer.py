@@ -78,7 +78,7 @@ class Committer:
         self._own_loop: LoopThread | None = None
         self._home: int | None = None
         # For the loop alone.
-        self._lanes = Lanes()
+        self._lanes = Lanes(is_known=ingest.is_known)
         self._is_reading = False
         self._committing = 0
         self._stopped = False

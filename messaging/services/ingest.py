@@ -1,20 +1,23 @@
 """One batch's way into the store: read what decides over it, then write it, all or nothing.
 
 Sequences are dense by construction: a counter moves from N to N+k only together with the k messages that it numbers,
-on condition that it stood at N. Knows one batch at a time: `committer` decides what is in a batch and when it runs.
+on condition that it stood at N and that nobody has left the chat since its members were read. So drafts of members who
+were seen there before need no reading (`is_known`). Works on a batch at a time: `committer` decides what is in it and
+when it runs.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from chats.domain import Tally
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
 from config.kernel.clock import Clock, to_iso
 from config.kernel.errors import ParleyError
-from config.kernel.ids import ChatId
+from config.kernel.ids import ChatId, UserId
 from config.stores.dynamodb import Database, Write
 from config.stores.errors import (
     CancellationReason,
@@ -26,11 +29,13 @@ from config.stores.errors import (
 )
 from messaging.domain import Message, Sent
 from messaging.errors import ClientMessageIdConflict
+from messaging.services.acquaintance import Acquaintance
 from messaging.services.lanes import Entry, Part
-from messaging.stores.idempotency import IdempotencyKeyStore, Remembered
+from messaging.stores.idempotency import INSERT_KEY, IdempotencyKeyStore, Remembered
 from messaging.stores.messages import MessageStore, Place
 
-KNOWN_COUNTERS = 20_000
+WARY_FOR = 2.0
+"""Seconds. Who repeats a message seldom does so alone: after an outage everybody does."""
 
 
 @dataclass(slots=True)
@@ -61,38 +66,40 @@ class Written:
     innocent: list[Part] = field(default_factory=list)
 
 
-class Counters:
-    """Where counters stood when this process last saw them: guesses that each transaction checks."""
-
-    def __init__(self, capacity: int = KNOWN_COUNTERS) -> None:
-        self._capacity = capacity
-        self._known: OrderedDict[ChatId, int] = OrderedDict()
-
-    def find(self, chat_id: ChatId) -> int | None:
-        return self._known.get(chat_id)
-
-    def remember(self, chat_id: ChatId, sequence: int) -> None:
-        self._known[chat_id] = sequence
-        self._known.move_to_end(chat_id)
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
-
-    def forget(self, chat_id: ChatId) -> None:
-        self._known.pop(chat_id, None)
-
-
 class Ingest:
     """Reads and writes batches, on one event loop; a chat is in one write at a time."""
 
     def __init__(
-        self, *, database: Database, posting: Posting, messages: MessageStore, keys: IdempotencyKeyStore, clock: Clock
+        self,
+        *,
+        database: Database,
+        posting: Posting,
+        messages: MessageStore,
+        keys: IdempotencyKeyStore,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._posting = posting
         self._messages = messages
         self._keys = keys
         self._clock = clock
-        self._counters = Counters()
+        self._monotonic = monotonic
+        self._known = Acquaintance(monotonic=monotonic)
+        self._wary_until = 0.0
+
+    def is_known(self, entry: Entry) -> bool:
+        """Whether the entry may be written unread: the transaction finds out if that was wrong.
+
+        A repetition makes it fail as well, at the cost of a second transaction for everybody in it. So nobody goes
+        unread who was tried before, nor anybody for a while after a repetition.
+        """
+        draft = entry.draft
+        return (
+            entry.attempts == 0
+            and self._known.knows(draft.chat_id, draft.sender_id)
+            and self._monotonic() >= self._wary_until
+        )
 
     async def read(self, parts: Sequence[Part]) -> Verdicts:
         """One strongly consistent read of memberships, idempotency keys and the counters not known.
@@ -101,7 +108,8 @@ class Ingest:
         """
         entries = [entry for part in parts for entry in part.entries]
         pairs = {(entry.draft.chat_id, entry.draft.sender_id) for entry in entries}
-        unknown = [part.chat_id for part in parts if self._counters.find(part.chat_id) is None]
+        before = {part.chat_id: self._known.tally_of(part.chat_id) for part in parts}
+        unknown = [chat_id for chat_id, tally in before.items() if tally is None]
         found = await self._database.batch_get_soon(
             {
                 **self._posting.membership_lookup(pairs),
@@ -109,26 +117,33 @@ class Ingest:
                 **(self._posting.counter_lookup(unknown) if unknown else {}),
             }
         )
-        counters = self._posting.counters_among(found)
-        for chat_id, sequence in counters.items():
-            self._counters.remember(chat_id, sequence)
+        tallies = self._posting.tallies_among(found)
+        for chat_id, tally in tallies.items():
+            self._known.meet(chat_id, tally)
         members = self._posting.members_among(found, pairs)
-        unborn = set(unknown) - counters.keys()
+        self._believe(members, before)
+        unborn = set(unknown) - tallies.keys()
         return await self._judge(
             entries,
             allowed={pair for pair in members if pair[0] not in unborn},
             taken=self._keys.found_in(found, now=self._clock.now()),
         )
 
+    def _believe(self, members: set[tuple[ChatId, UserId]], before: Mapping[ChatId, Tally | None]) -> None:
+        for chat_id, user_id in members:
+            tally = before[chat_id]
+            if tally is not None:
+                self._known.believe(chat_id, user_id, departures=tally.departures)
+
     async def write(self, parts: Sequence[Part]) -> Written:
         """One transaction for the whole batch."""
-        known = [(part, self._counters.find(part.chat_id)) for part in parts]
+        known = [(part, self._known.tally_of(part.chat_id)) for part in parts]
         missing = [Stumble(part, "counter_unknown", _crowded()) for part, current in known if current is None]
         ready = [(part, current) for part, current in known if current is not None]
         if missing:
             return Written(stumbles=missing, innocent=[part for part, _ in ready])
         now = self._clock.now()
-        numbered = [(part, _numbered(part, current, now)) for part, current in ready]
+        numbered = [(part, _numbered(part, current.sequence, now)) for part, current in ready]
         writes, owners = self._writes(ready, numbered, now)
         try:
             await self._database.transact_soon(writes)
@@ -141,7 +156,7 @@ class Ingest:
         except ParleyError as error:
             return self._all_stumble(parts, "refused", error, hopeless=True)
         for part, messages in numbered:
-            self._counters.remember(part.chat_id, messages[-1].sequence)
+            self._known.move(part.chat_id, messages[-1].sequence)
         return Written(stored=numbered)
 
     async def _judge(
@@ -180,7 +195,7 @@ class Ingest:
 
     def _writes(
         self,
-        ready: Sequence[tuple[Part, int]],
+        ready: Sequence[tuple[Part, Tally]],
         numbered: Sequence[tuple[Part, list[Message]]],
         now: datetime,
     ) -> tuple[list[Write], list[Part]]:
@@ -212,10 +227,12 @@ class Ingest:
             for write, owner, reason in zip(writes, owners, reasons, strict=True):
                 if reason is not None and owner.chat_id not in blamed:
                     blamed[owner.chat_id] = _stumble(owner, write, reason)
+                if reason is not None and write.pattern is INSERT_KEY:
+                    self._wary_until = self._monotonic() + WARY_FOR
         if not blamed:
             return self._all_stumble(parts, "conflict", _crowded())
         for chat_id in blamed:
-            self._counters.forget(chat_id)
+            self._known.forget(chat_id)
         innocent = [part for part in parts if part.chat_id not in blamed]
         return Written(stumbles=list(blamed.values()), innocent=innocent)
 
@@ -223,7 +240,7 @@ class Ingest:
         self, parts: Sequence[Part], reason: str, error: ParleyError, *, hopeless: bool = False
     ) -> Written:
         for part in parts:
-            self._counters.forget(part.chat_id)
+            self._known.forget(part.chat_id)
         return Written(stumbles=[Stumble(part, reason, error, hopeless=hopeless) for part in parts])
 
 

@@ -1,8 +1,8 @@
 """Where drafts wait: one lane per chat, served in turn.
 
-Within a chat drafts are read, committed and answered in the order of their arrival. Between chats the turn goes round:
-each visit serves a few drafts of one chat, so a hot chat fills a transaction only where others leave room. Pure
-bookkeeping: no thread, no I/O.
+Within a chat drafts are read, committed and answered in the order of their arrival; what is known already is not read.
+Between chats the turn goes round: each visit serves a few drafts of one chat, so a hot chat fills a transaction only
+where others leave room. Pure bookkeeping: no thread, no I/O.
 """
 
 import heapq
@@ -84,13 +84,16 @@ class Part:
 
 
 class Lanes:
-    """All chats with drafts under way. Not thread-safe."""
+    """All chats with drafts under way. Not thread-safe. `is_known` tells who needs no reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_known: Callable[[Entry], bool] = lambda _entry: False) -> None:
+        self._is_known = is_known
         self._lanes: dict[ChatId, Lane] = {}
         self._pending: dict[tuple[ChatId, str], Entry] = {}
         self._readable: OrderedDict[ChatId, Lane] = OrderedDict()
         self._committable: OrderedDict[ChatId, Lane] = OrderedDict()
+        # Those of them that were read for it.
+        self._read: set[ChatId] = set()
         self._resting: list[tuple[float, int, Lane]] = []
         self._stumbles = 0
 
@@ -113,7 +116,7 @@ class Lanes:
         That pause is what lets drafts gather: reads are quicker than commits and would otherwise take them one by one.
         """
         self._wake(now)
-        if self._committable:
+        if self._read:
             return []
         parts = []
         for lane, count in _fill(self._readable.values(), lambda lane: len(lane.queued)):
@@ -144,6 +147,8 @@ class Lanes:
             else:
                 clashing.append(entry)
         lane.verified.extend(moved)
+        if moved and not lane.committing:
+            self._read.add(lane.chat_id)
         self._forget_pending(set(part.entries) - set(moved))
         self._refresh(lane)
         return clashing
@@ -204,21 +209,41 @@ class Lanes:
             lane.resting = False
             self._refresh(lane)
 
+    def _is_pending(self, entry: Entry) -> bool:
+        return self._pending.get((entry.draft.chat_id, entry.draft.client_message_id)) is entry
+
     def _forget_pending(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            place = (entry.draft.chat_id, entry.draft.client_message_id)
-            if self._pending.get(place) is entry:
-                del self._pending[place]
+            if self._is_pending(entry):
+                del self._pending[entry.draft.chat_id, entry.draft.client_message_id]
 
     def _refresh(self, lane: Lane) -> None:
         """Put the lane where it is looked for; one that was just served queues up at the end."""
-        for ready, lanes in ((lane.is_readable, self._readable), (lane.is_committable, self._committable)):
-            if ready:
-                lanes.setdefault(lane.chat_id, lane)
-            else:
-                lanes.pop(lane.chat_id, None)
+        if lane.queued:
+            self._wave_through(lane)
+        if lane.is_committable:
+            self._committable.setdefault(lane.chat_id, lane)
+        elif self._committable.pop(lane.chat_id, None) is not None:
+            self._read.discard(lane.chat_id)
+        if lane.is_readable:
+            self._readable.setdefault(lane.chat_id, lane)
+        else:
+            self._readable.pop(lane.chat_id, None)
         if lane.is_empty and not lane.resting:
             self._lanes.pop(lane.chat_id, None)
+
+    def _wave_through(self, lane: Lane) -> None:
+        """Who is known joins the verified, unless somebody ahead has to be read or the chat has stumbled.
+
+        So does nobody whose id another sender has under way: reading will tell who was first.
+        """
+        if lane.reading or lane.resting or lane.alone:
+            return
+        while lane.queued:
+            entry = lane.queued[0]
+            if not (self._is_known(entry) and self._is_pending(entry)):
+                return
+            lane.verified.append(lane.queued.popleft())
 
 
 def _fill(lanes: Iterable[Lane], available: Callable[[Lane], int]) -> list[tuple[Lane, int]]:

@@ -20,6 +20,7 @@ from chats.services.access import Access
 from chats.services.creation import BirthStores, ChatCreation
 from chats.services.details import ChatDetails
 from chats.services.joining import Joining
+from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
 from chats.services.news import News
@@ -78,13 +79,17 @@ class Stage:
         self.details = ChatDetails(
             access=self.access, chats=self.chats, memberships=self.memberships, counters=self.counters, clock=clock
         )
-        joining = Joining(memberships=self.memberships, users=self.users, clock=clock, limit=member_limit)
+        leaving = Leaving(database=database, memberships=self.memberships, counters=self.counters)
+        joining = Joining(
+            memberships=self.memberships, leaving=leaving, users=self.users, clock=clock, limit=member_limit
+        )
         cursors = CursorCodec("a secret of the tests")
         self.members = Members(
             database=database,
             access=self.access,
             memberships=self.memberships,
             joining=joining,
+            leaving=leaving,
             users=self.users,
             news=self.news,
             cursors=cursors,
@@ -145,10 +150,17 @@ class Stage:
 
     def say(self, chat_id: ChatId, sender_id: UserId, content: str) -> None:
         """Store a message as the ingest path would."""
-        current = self.posting.find_counter(chat_id)
-        assert current is not None
+        found = self.database.batch_get(self.posting.counter_lookup([chat_id]))
+        current = self.posting.tallies_among(found)[chat_id]
         message = Message(
-            self.ids.message(), chat_id, current + 1, sender_id, "c", content, "text/plain", "2035-01-30T14:30:00.000Z"
+            self.ids.message(),
+            chat_id,
+            current.sequence + 1,
+            sender_id,
+            "c",
+            content,
+            "text/plain",
+            "2035-01-30T14:30:00.000Z",
         )
         moving = self.posting.moving_counter(chat_id, current=current, added=1, now=self.clock.now())
         self.database.transact([moving, MessageStore(self.database).storing(message)])

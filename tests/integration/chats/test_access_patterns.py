@@ -30,7 +30,8 @@ ADR_007 = {
     "List user's chats": Access("Query", "chat_memberships", "user_chats-index", False),
     "Check user in chat": Access("GetItem", "chat_memberships", None, True),
     "Add member": Access("PutItem", "chat_memberships"),
-    "Remove member": Access("DeleteItem", "chat_memberships"),
+    # ADR-019: in one transaction with the count of departures.
+    "Remove member": Access("TransactWriteItems (Delete)", "chat_memberships"),
 }
 
 

@@ -1,6 +1,7 @@
 """Members come, go and change their roles under the contract's rules, also when two changes meet."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -279,7 +280,7 @@ class TestWhenTwoChangesMeet:
         def promote() -> None:
             team.members.change_role(team.chat_id, team.owner.user_id, team.member.user_id, Role.ADMIN)
 
-        with just_before(database, "DeleteItem", promote), pytest.raises(RoleTooLow):
+        with just_before(database, "TransactWriteItems", promote), pytest.raises(RoleTooLow):
             team.members.remove(team.chat_id, team.admin.user_id, team.member.user_id)
         assert team.roles() == ["owner", "admin", "admin"]
 
@@ -287,7 +288,7 @@ class TestWhenTwoChangesMeet:
         def demote() -> None:
             team.members.change_role(team.chat_id, team.owner.user_id, team.admin.user_id, Role.MEMBER)
 
-        with just_before(database, "DeleteItem", demote):
+        with just_before(database, "TransactWriteItems", demote):
             team.members.remove(team.chat_id, team.owner.user_id, team.admin.user_id)
         assert team.roles() == ["owner", None, "member"]
 
@@ -295,7 +296,7 @@ class TestWhenTwoChangesMeet:
         def hand_over() -> None:
             team.members.change_role(team.chat_id, team.owner.user_id, team.admin.user_id, Role.OWNER)
 
-        with just_before(database, "DeleteItem", hand_over), pytest.raises(OwnerMustTransfer):
+        with just_before(database, "TransactWriteItems", hand_over), pytest.raises(OwnerMustTransfer):
             team.members.remove(team.chat_id, team.admin.user_id, team.admin.user_id)
         assert (team.roles(), team.owners()) == (["admin", "owner", "member"], 1)
 
@@ -331,9 +332,9 @@ class TestWhenTwoChangesMeet:
             clock.advance(seconds=1)
             team.members.add(team.chat_id, team.owner.user_id, team.member.user_id, Role.MEMBER)
 
-        with captured(database) as requests, just_before(database, "DeleteItem", leave_and_return):
+        with captured(database) as requests, just_before(database, "TransactWriteItems", leave_and_return):
             team.members.remove(team.chat_id, team.admin.user_id, team.member.user_id)
-        deletions = [kwargs for operation, kwargs in requests if operation == "DeleteItem"]
+        deletions = [kwargs for operation, kwargs in requests if operation == "TransactWriteItems"]
         assert len(deletions) == 3, "the leaving, the refused attempt, and the one decided anew"
         assert team.roles() == ["owner", "admin", None]
 
@@ -343,7 +344,7 @@ class TestWhenTwoChangesMeet:
         send, roles = database.connection.dispatch, [Role.ADMIN, Role.MEMBER] * 10
 
         def meddle(operation: str, kwargs: dict[str, object]) -> dict[str, object]:
-            if operation == "DeleteItem":
+            if operation == "TransactWriteItems":
                 seen = team.stage.memberships.find(team.chat_id, team.member.user_id)
                 assert seen is not None
                 team.stage.memberships.change_role(seen, roles.pop(0))
@@ -365,6 +366,41 @@ class TestWhenTwoChangesMeet:
                 answers = all_at_once([*hand_overs, *leavings, *joins])
                 assert team.owners() == 1
                 assert {answer.status for answer in answers} <= {200, 204, 403, 404, 409}
+
+
+class TestDepartures:
+    """Counted with the membership's end, so that a message can be checked against them (ADR-019)."""
+
+    def departures(self, team: Team) -> int:
+        found = team.stage.database.batch_get(team.stage.posting.counter_lookup([team.chat_id]))
+        return team.stage.posting.tallies_among(found)[team.chat_id].departures
+
+    def test_who_leaves_and_who_is_removed_is_counted(self, team: Team) -> None:
+        assert self.departures(team) == 0
+        team.member.remove(team.chat_id, team.member)
+        team.owner.remove(team.chat_id, team.admin)
+        assert self.departures(team) == 2
+
+    def test_other_changes_are_not(self, team: Team) -> None:
+        team.owner.give_role(team.chat_id, team.member, "admin")
+        team.owner.add(team.chat_id, team.stage.user())
+        team.owner.remove(team.chat_id, team.owner)
+        assert self.departures(team) == 0
+
+    def test_a_busy_counter_is_waited_for(
+        self, team: Team, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Messages hold it: a removal among them is tried again."""
+        send, refusals = database.connection.dispatch, [TransactionConflict("busy")] * 3
+
+        def dispatch(operation: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+            if operation == "TransactWriteItems" and refusals:
+                raise refusals.pop()
+            return send(operation, kwargs)
+
+        monkeypatch.setattr(database.connection, "dispatch", dispatch)
+        assert team.owner.remove(team.chat_id, team.member).status == 204
+        assert (team.roles(), self.departures(team)) == (["owner", "admin", None], 1)
 
 
 def test_a_left_chat_keeps_its_other_members(team: Team) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chats.domain import Membership, Role
+from chats.domain import Membership, Role, Tally
 from chats.errors import ChatNotFound
 from config.kernel.ids import ChatId
 from config.stores.dynamodb import Database
@@ -64,14 +64,14 @@ class TestCounters:
 
     def test_it_moves_from_where_it_stands(self, stage: Stage, chat_id: ChatId) -> None:
         now = stage.clock.now()
-        stage.database.transact([stage.posting.moving_counter(chat_id, current=0, added=3, now=now)])
+        stage.database.transact([stage.posting.moving_counter(chat_id, current=Tally(0), added=3, now=now)])
         assert stage.posting.find_counter(chat_id) == 3
 
     def test_it_does_not_move_from_elsewhere_nor_out_of_nothing(
         self, stage: Stage, chat_id: ChatId, half_born: ChatId
     ) -> None:
         for where, current in ((chat_id, 1), (half_born, 0)):
-            moving = stage.posting.moving_counter(where, current=current, added=1, now=stage.clock.now())
+            moving = stage.posting.moving_counter(where, current=Tally(current), added=1, now=stage.clock.now())
             with pytest.raises(TransactionCancelled):
                 stage.database.transact([moving])
         assert stage.posting.find_counters([chat_id, half_born]) == {chat_id: 0}

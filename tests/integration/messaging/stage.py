@@ -10,6 +10,7 @@ import orjson
 from django.test import Client
 
 from chats.domain import Membership, Role
+from chats.services.leaving import Leaving
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
@@ -132,6 +133,7 @@ class Stage:
             messages=self.messages,
             keys=IdempotencyKeyStore(database),
             clock=clock,
+            monotonic=lambda: clock.now().timestamp(),
         )
         self.committer = Committer(
             ingest=self.ingest,
@@ -157,7 +159,7 @@ class Stage:
     def remove(self, chat_id: ChatId, user_id: UserId) -> None:
         seen = self.memberships.find(chat_id, user_id)
         assert seen is not None
-        self.memberships.remove(seen)
+        Leaving(database=self.database, memberships=self.memberships, counters=self.counters).leave(seen)
 
     def draft(self, chat_id: ChatId, sender: UserId, client_message_id: str = "id-1", content: str = "hello") -> Draft:
         return Draft(chat_id, sender, client_message_id, content)

@@ -34,7 +34,7 @@ def transactions(stage: Stage) -> list[list[dict[str, Any]]]:
 
 class TestTheRequestsOfASend:
     def test_a_send_is_one_strong_batch_read_and_one_transaction(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
-        for number in range(3):
+        for number in range(2):
             stage.wire.requests.clear()
             stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
             (read, read_request), (write, write_request) = stage.wire.requests

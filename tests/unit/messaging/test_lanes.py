@@ -103,6 +103,63 @@ class TestBatches:
         assert entries(lanes.start_committing(), "a") == later
 
 
+class TestWhoIsKnown:
+    def test_a_known_draft_is_not_read(self) -> None:
+        lanes = Lanes(is_known=lambda _: True)
+        added = fill(lanes, "a", 2)
+        assert lanes.start_reading(0.0) == []
+        assert entries(lanes.start_committing(), "a") == added
+
+    def test_nobody_overtakes_one_who_has_to_be_read(self) -> None:
+        stranger = entry("a", sender="bob")
+        lanes = Lanes(is_known=lambda each: each is not stranger)
+        for each in (before := entry("a"), stranger, after := entry("a")):
+            lanes.add(each)
+        (first,) = lanes.start_committing()
+        assert first.entries == (before,)
+        assert lanes.start_reading(0.0) == []
+        lanes.finish_committing(first)
+        assert entries(read(lanes), "a") == [stranger, after]
+
+    def test_known_drafts_that_wait_for_a_transaction_do_not_keep_others_from_being_read(self) -> None:
+        lanes = Lanes(is_known=lambda each: each.draft.chat_id == "known")
+        fill(lanes, "known", 1)
+        fill(lanes, "new", 1)
+        assert [part.chat_id for part in lanes.start_reading(0.0)] == ["new"]
+
+    def test_drafts_become_known_while_they_wait(self) -> None:
+        known: set[str] = set()
+        lanes = Lanes(is_known=lambda each: each.draft.chat_id in known)
+        fill(lanes, "a", 1)
+        read(lanes)
+        (committing,) = lanes.start_committing()
+        later = fill(lanes, "a", 2)
+        known.add("a")
+        lanes.finish_committing(committing)
+        assert lanes.start_reading(0.0) == []
+        assert entries(lanes.start_committing(), "a") == later
+
+    def test_a_chat_that_stumbled_is_read_again_whoever_is_known(self) -> None:
+        lanes = Lanes(is_known=lambda _: True)
+        (first,) = fill(lanes, "a", 1)
+        (part,) = lanes.start_committing()
+        lanes.stumble(part, failed=(), until=5.0)
+        (second,) = fill(lanes, "a", 1)
+        assert lanes.start_committing() == []
+        assert entries(read(lanes, now=5.0), "a") == [first, second]
+
+    def test_an_id_that_another_sender_has_under_way_is_read(self) -> None:
+        lanes = Lanes(is_known=lambda _: True)
+        first, second = entry("a", client_message_id="same"), entry("a", sender="bob", client_message_id="same")
+        lanes.add(first)
+        lanes.add(second)
+        (part,) = lanes.start_committing()
+        assert part.entries == (first,)
+        lanes.finish_committing(part)
+        assert lanes.start_committing() == []
+        assert entries(read(lanes), "a") == [second]
+
+
 class TestFairness:
     def test_a_hot_chat_leaves_room_for_the_quiet_ones_behind_it(self) -> None:
         lanes = Lanes()
