@@ -3,7 +3,6 @@
 import config.reactor  # isort: skip  # noqa: F401 - before anything else can install a reactor
 
 import asyncio
-import gc
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,14 +11,13 @@ from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory
 from twisted.internet.defer import Deferred
 
+from config.kernel.garbage import search_seldom
 from config.kernel.line import LINE
 from config.sockets import ParleySocket, SocketLine
 
 log = logging.getLogger(__name__)
 
 MAX_FRAME_BYTES = 16 * 1024
-# Objects made before the young are searched for garbage. What was made at the start is never searched.
-GARBAGE = 20_000
 
 
 class ParleyServer(Server):  # type: ignore[misc]
@@ -32,9 +30,7 @@ class ParleyServer(Server):  # type: ignore[misc]
 
     def run(self) -> None:
         WebSocketFactory.protocol = ParleySocket
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(GARBAGE)
+        search_seldom()
         super().run()
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ import redis
 import redis.asyncio
 
 from config.kernel.ids import ConnectionId, SessionId, UserId
-from config.stores.redis import naming_failures
+from config.stores.redis import ask_together, naming_failures
 
 TTL = 60
 BATCH = 200
@@ -102,18 +102,14 @@ class Routes:
     def connections_of(self, groups: Sequence[Iterable[str]]) -> list[list[str]]:
         """The connections of each group of users, all in one round trip, a group in one command."""
         with naming_failures():
-            pipe = self._client.pipeline(transaction=False)
-            for users in groups:
-                pipe.sunion([_user_key(user) for user in users])
-            return [[item.decode() for item in found] for found in pipe.execute()]
+            asked = [("SUNION", *map(_user_key, users)) for users in groups]
+            return [[item.decode() for item in found] for found in ask_together(self._client, asked)]
 
     def publish(self, payloads: dict[str, bytes]) -> set[str]:
         """Hand each gateway its deliveries, in one round trip; return the gateways that did not listen."""
         with naming_failures():
-            pipe = self._client.pipeline(transaction=False)
-            for gateway_id, payload in payloads.items():
-                pipe.publish(deliver_channel(gateway_id), payload)
-            listeners = pipe.execute()
+            asked = [("PUBLISH", deliver_channel(gateway_id), payload) for gateway_id, payload in payloads.items()]
+            listeners = ask_together(self._client, asked)
         return {gateway_id for gateway_id, count in zip(payloads, listeners, strict=True) if not count}
 
     def forget(self, gateway_id: str, user_ids: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ import uvloop
 from config.embedded.dynamolite.rows import Store
 from config.embedded.dynamolite.server import Server
 from config.embedded.dynamolite.service import Service
+from config.kernel.garbage import search_seldom
 
 
 def main() -> None:
@@ -38,6 +39,7 @@ async def serve(store: Store, host: str, port: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     server = Server(Service(store))
+    search_seldom()
     listener = await loop.create_server(server.make_connection, host, port)
     await ended.wait()
     listener.close()

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from prometheus_client import start_http_server
 
+from config.kernel.garbage import search_seldom
 from config.wiring import Wiring
 
 
@@ -23,6 +24,7 @@ class Command(BaseCommand):
         worker = Wiring(read_only=True).fanout_worker
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
+        search_seldom()
         self.stdout.write("fanout is running")
         worker.run()
         self.stdout.write("fanout has stopped")
