@@ -29,7 +29,7 @@ class TestAskingTogether:
         self, client: redis.Redis, redis_client: redis.Redis
     ) -> None:
         ask_together(client, [("SET", "a", b"1")])
-        redis_client.client_kill_filter(_id=client.client_id())
+        redis_client.client_kill_filter(_id=str(client.client_id()))
         assert ask_together(client, [("GET", "a")]) == [b"1"]
 
     def test_a_redis_that_is_away_is_told_as_such(self) -> None:
