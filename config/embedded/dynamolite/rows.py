@@ -4,6 +4,7 @@ An item's row is `pk, sk, item, expires` and a pair of key columns for each inde
 in the index. `item` is the item's JSON, which goes to a reader as it is.
 """
 
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from config.embedded.dynamolite.journal import Journal
 from config.embedded.dynamolite.tables import Table
 from config.embedded.dynamolite.values import Item, SortableKey
 
@@ -22,6 +24,9 @@ STATEMENTS = 512
 # Pages in the log before they are moved to the file: fewer moves, each of them longer.
 CHECKPOINT_PAGES = 4000
 EXPIRED_AT_ONCE = 1000
+# Groups of requests that the journal takes before SQLite commits them together.
+GROUPS_A_COMMIT = 200
+ROUND_BITS = 63
 # What expired longer ago than this was rather not meant to be a time, and is kept.
 LONG_AGO_SECONDS = 5 * 365 * 24 * 3600
 
@@ -64,11 +69,13 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {">=": ge, ">": gt, "<=": l
 
 
 class Shelf:
-    """One table's rows."""
+    """One table's rows. What is written is noted in `notes`, for the journal."""
 
-    def __init__(self, database: sqlite3.Connection, table: Table) -> None:
+    def __init__(self, database: sqlite3.Connection, table: Table, notes: list[bytes]) -> None:
         self._database = database
         self.table = table
+        self._notes = notes
+        self._noted_name = orjson.dumps(table.name)
         self._name = _quoted("t_" + table.name)
         self._index_keys = [index.keys for index in table.indexes.values()]
         columns = [f"i{number}_{part}" for number in range(len(self._index_keys)) for part in ("pk", "sk")]
@@ -105,9 +112,17 @@ class Shelf:
 
     def put(self, rows: Sequence[Stored]) -> None:
         self._database.executemany(self._insert, rows)
+        self._notes.append(b"[%b,[%b],[]]" % (self._noted_name, b",".join([row[2] for row in rows])))
 
-    def delete(self, place: Place) -> None:
-        self._database.execute(self._delete, place)
+    def delete(self, key: Item) -> None:
+        self._database.execute(self._delete, self.table.keys.exactly(key))
+        self._notes.append(b"[%b,[],%b]" % (self._noted_name, orjson.dumps([key])))
+
+    def repeat(self, items: Sequence[Item], keys: Sequence[Item]) -> None:
+        """Write what was noted again."""
+        self.put([self.row(self.table.keys.of_item(item), item, orjson.dumps(item)) for item in items])
+        for key in keys:
+            self.delete(key)
 
     def scan(self, index: str | None, after: Sequence[SortableKey] | None, limit: int) -> Iterator[Row]:
         """All rows of a table or an index, in the order of its key, behind `after`."""
@@ -181,25 +196,72 @@ class Store:
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS tables (name PRIMARY KEY, description, expiry) WITHOUT ROWID"
         )
+        self._database.execute("CREATE TABLE IF NOT EXISTS rounds (number PRIMARY KEY, round) WITHOUT ROWID")
         self._shelves: dict[str, Shelf] = {}
+        self._notes: list[bytes] = []
+        self._groups = 0
+        # Something happened that the journal cannot tell.
+        self._must_commit = False
         self._load()
+        self._journal = None if path is None else Journal(path.with_suffix(".journal"), current=self._round())
+        with self.transaction():
+            self._must_commit = True
 
     def close(self) -> None:
+        with self.transaction():
+            self._must_commit = True
+        if self._journal is not None:
+            self._journal.close()
         self._database.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that happens inside is on disk when it ends, or none of it happened."""
-        self._database.execute("BEGIN IMMEDIATE")
         try:
+            self._begin()
             yield
-            self._database.execute("COMMIT")
+            self._keep()
         except BaseException:
             # SQLite takes some failed transactions back by itself.
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
+            self._notes.clear()
+            self._must_commit = False
             self._load()
             raise
+
+    def _begin(self) -> None:
+        """Go on with SQLite's transaction, or begin one with what the journal has of it."""
+        if self._database.in_transaction:
+            return
+        self._database.execute("BEGIN IMMEDIATE")
+        for record in () if self._journal is None else self._journal.records():
+            for name, items, keys in orjson.loads(record):
+                self._shelves[name].repeat(items, keys)
+        self._notes.clear()
+
+    def _keep(self) -> None:
+        """In the journal if that can tell it, else by a commit of all that has happened since the last."""
+        if self._journal is None or self._must_commit or self._groups >= GROUPS_A_COMMIT:
+            self._commit()
+        elif self._notes:
+            if self._journal.append(b"[%b]" % b",".join(self._notes)):
+                self._groups += 1
+            else:
+                self._commit()
+        self._notes.clear()
+
+    def _commit(self) -> None:
+        following = secrets.randbits(ROUND_BITS)
+        self._database.execute("INSERT OR REPLACE INTO rounds VALUES (1, ?)", [following])
+        self._database.execute("COMMIT")
+        self._groups, self._must_commit = 0, False
+        if self._journal is not None:
+            self._journal.begin(following)
+
+    def _round(self) -> int:
+        row = self._database.execute("SELECT round FROM rounds").fetchone()
+        return 0 if row is None else int(row[0])
 
     # Tables
 
@@ -211,34 +273,38 @@ class Store:
         return self._shelves.get(name)
 
     def create(self, table: Table) -> None:
-        self._keep(table).create()
+        self._set_up(table).create()
         self._describe(table)
 
     def replace(self, table: Table) -> Shelf:
         """The same table, described anew."""
         self._describe(table)
-        return self._keep(table)
+        return self._set_up(table)
 
     def drop(self, name: str) -> None:
         self._shelves.pop(name).drop()
         self._database.execute("DELETE FROM tables WHERE name = ?", [name])
+        self._must_commit = True
 
     def _load(self) -> None:
         self._shelves = {}
         for description, expiry in self._database.execute("SELECT description, expiry FROM tables").fetchall():
-            self._keep(Table.of(orjson.loads(description), expiry))
+            self._set_up(Table.of(orjson.loads(description), expiry))
 
-    def _keep(self, table: Table) -> Shelf:
-        self._shelves[table.name] = shelf = Shelf(self._database, table)
+    def _set_up(self, table: Table) -> Shelf:
+        self._shelves[table.name] = shelf = Shelf(self._database, table, self._notes)
         return shelf
 
     def _describe(self, table: Table) -> None:
         row = [table.name, orjson.dumps(table.description), table.expiry]
         self._database.execute("INSERT OR REPLACE INTO tables VALUES (?, ?, ?)", row)
+        self._must_commit = True
 
     def sweep(self, now: float) -> int:
         """Delete some of what has expired; return how many items that were."""
-        return sum(shelf.delete_expired(int(now)) for shelf in self._shelves.values() if shelf.table.expiry)
+        swept = sum(shelf.delete_expired(int(now)) for shelf in self._shelves.values() if shelf.table.expiry)
+        self._must_commit = self._must_commit or swept > 0
+        return swept
 
 
 def _quoted(name: str) -> str:

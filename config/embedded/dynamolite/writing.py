@@ -131,15 +131,15 @@ class Change(Write):
 
 
 class Delete(Write):
-    __slots__ = ()
+    __slots__ = ("_key",)
 
     def __init__(self, shelf: Shelf, request: Request) -> None:
-        key = checked_item(request.get("Key"))
+        self._key = checked_item(request.get("Key"))
         super().__init__(shelf, request)
-        self.place = shelf.table.keys.exactly(key)
+        self.place = shelf.table.keys.exactly(self._key)
 
     def delete(self) -> None:
-        self.shelf.delete(self.place)
+        self.shelf.delete(self._key)
 
 
 class Check(Write):
