@@ -87,6 +87,7 @@ class Hub:
         self._ended_lately: deque[SessionId] = deque(maxlen=ENDED_LATELY)
         self._payloads: list[bytes] = []
         self._rested_at = NEVER
+        self._written: set[str] = set()
 
     async def start(self) -> None:
         """Begin at the first connection; return when deliveries can arrive, or soon when Redis is away."""
@@ -182,7 +183,8 @@ class Hub:
     def _hand_over_soon(self, payload: bytes) -> None:
         """With what else has come by then: the busier the sockets, the more goes in one write.
 
-        Deliveries rest three times as long as they took, so that most of the time is left for what clients send.
+        Deliveries rest three times as long as they took, so that most of the time is left for what clients send. Those
+        that went to other sockets than the ones before do not: nothing more would go in one write.
         """
         self._payloads.append(payload)
         if len(self._payloads) == 1:
@@ -195,18 +197,24 @@ class Hub:
         payloads, self._payloads = self._payloads, []
         loop = asyncio.get_running_loop()
         started = loop.time()
-        self.hand_over(payloads)
+        written = self.hand_over(payloads)
         ended = loop.time()
-        self._rested_at = ended + min(REST * (ended - started), LONGEST_REST)
+        if written.isdisjoint(self._written):
+            self._rested_at = ended
+        else:
+            self._rested_at = ended + min(REST * (ended - started), LONGEST_REST)
+        self._written = written
 
-    def hand_over(self, payloads: Sequence[bytes]) -> None:
-        """Give each connection its frames."""
-        delivered = 0
+    def hand_over(self, payloads: Sequence[bytes]) -> set[str]:
+        """Give each connection its frames; return which of them got any."""
+        delivered, written = 0, set()
         for connection_id, ready in sorted_out(payloads):
             socket = self._sockets.get(connection_id)
             if socket is not None and self._give(socket, ready):
                 delivered += len(ready)
+                written.add(connection_id)
         DELIVERED.inc(delivered)
+        return written
 
     def _give(self, socket: Socket, ready: Iterable[frames.Frame]) -> bool:
         """A socket that cannot be written to keeps nothing from the others; its client will come again and sync."""

@@ -85,6 +85,16 @@ class TestHandingOver:
         (frame,) = ann.frames
         assert [body["sequence"] for body in orjson.loads(frame.payload)["messages"]] == [1, 2, 3]
 
+    async def test_deliveries_rest_only_where_they_go_to_the_same_sockets_again(self) -> None:
+        made, loop = hub_of(FakeSocket("ann"), FakeSocket("bob")), asyncio.get_running_loop()
+        rests = []
+        for name in ("ann", "bob", "bob", "ann"):
+            made._payloads = [delivering([f"gw.{name}"], 1)]
+            made._hand_over_waiting()
+            rests.append(made._rested_at > loop.time())
+            made._rested_at = hub.NEVER
+        assert rests == [False, False, True, False]
+
     async def test_a_rest_does_not_let_more_pile_up_than_is_good(self) -> None:
         ann = FakeSocket("ann")
         made = hub_of(ann)
