@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import subprocess
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ class Record:
     @property
     def subtitle(self) -> str:
         return (
-            f"{self.at:%Y-%m-%d}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+            f"{self.at:%Y-%m-%d}, {os.cpu_count()} cores ({platform.machine()}), {interpreter()}, "
             f"{self.engines} engines, revision {revision()}"
         )
 
@@ -59,8 +60,14 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
+        "python": interpreter(),
     }
+
+
+def interpreter() -> str:
+    """Its version, and whether it was built with profile-guided optimisation: without, it is slower by a fifth."""
+    is_optimised = "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS"))
+    return f"Python {platform.python_version()} ({'an optimised' if is_optimised else 'a plain'} build)"
 
 
 def revision() -> str:
