@@ -21,6 +21,11 @@ _DUE = re.compile(rb'"client_message_id":"\d+\.(\d+)"')
 _MICRO = 1_000_000
 
 
+def moment(due: float) -> int:
+    """A due time as precise as a client message id tells it, the same before the journey and after it."""
+    return round(due * _MICRO)
+
+
 class Drafts:
     """Frames that send the same text into one chat, each with an id of its own."""
 
@@ -33,7 +38,7 @@ class Drafts:
 
     def next(self, due: float) -> bytes:
         self._number += 1
-        return self._template % (self._number, due * _MICRO)
+        return self._template % (self._number, moment(due))
 
 
 def sequences(frame: bytes) -> list[int]:

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from bench.crowd import Complaints, connect_patiently, connected, quiet
 from bench.figures import Figures, milliseconds
-from bench.frames import ACK, MESSAGE, SYNC_BATCH, Drafts, ack, arrivals, sequences, sync_request
+from bench.frames import ACK, MESSAGE, SYNC_BATCH, Drafts, ack, arrivals, moment, sequences, sync_request
 from bench.schedule import Schedule
 from bench.stage import Person
 from bench.timeline import Account, Timeline
@@ -43,7 +43,7 @@ class Guest:
     drafts: Drafts
     timeline: Timeline = field(default_factory=Timeline)
     last: int = 0
-    waiting: dict[float, bytes] = field(default_factory=dict)
+    waiting: dict[int, bytes] = field(default_factory=dict)
 
 
 class Mixed:
@@ -101,7 +101,7 @@ class Mixed:
         number = self._dice.randrange(len(self._guests))
         guest = self._guests[number]
         draft = guest.drafts.next(due)
-        guest.waiting[_moment(due)] = draft
+        guest.waiting[moment(due)] = draft
         self._sent[guest.chat_id] += 1
         if self._wires[number].is_open:
             self._wires[number].write(draft)
@@ -129,7 +129,7 @@ class Mixed:
             self._wires[number].write(ack(guest.chat_id, guest.last))
         elif frame.startswith(ACK):
             _, due = next(arrivals(frame))
-            if guest.waiting.pop(_moment(due), None) is not None:
+            if guest.waiting.pop(moment(due), None) is not None:
                 guest.timeline.ack(frame, now)
         elif frame.startswith(SYNC_BATCH):
             guest.timeline.synced(frame)
@@ -142,8 +142,3 @@ class Mixed:
         for guest in self._guests:
             account += guest.timeline.account(after=0, latest=self._sent[guest.chat_id])
         account.require_right()
-
-
-def _moment(due: float) -> float:
-    """As precise as a client message id tells it."""
-    return int(due * 1_000_000) / 1_000_000

@@ -13,7 +13,7 @@ from chats.stores.memberships import MembershipStore
 from config.kernel.clock import Clock
 from config.kernel.errors import Invalid
 from config.kernel.ids import ChatId, UserId
-from config.stores.errors import ConditionFailed
+from config.stores.errors import ConditionFailed, TransactionConflict
 
 NEAR_THE_LIMIT = 100
 """From so many free places downwards, joins count again afterwards. More joins at once than this could slip through."""
@@ -60,9 +60,12 @@ class Joining:
         raise GroupFull(f"A group has at most {self._limit:,} members")
 
     def _step_back(self, membership: Membership) -> None:
-        """Undo a join that others were faster than; who was removed or promoted meanwhile is left as they are."""
+        """Undo a join that others were faster than; who was removed or promoted meanwhile is left as they are.
+
+        So is who cannot be undone in a busy chat: a group one over its limit is better than a member nobody knows of.
+        """
         try:
             self._leaving.leave(membership)
-        except ConditionFailed:
+        except (ConditionFailed, TransactionConflict):
             return
         raise GroupFull(f"A group has at most {self._limit:,} members")

@@ -24,9 +24,14 @@ class Leaving:
         self._counters = counters
 
     def leave(self, seen: Membership) -> None:
-        """Raises `ConditionFailed` when the membership is no longer the one that was seen."""
+        """Raises `ConditionFailed` when the membership is no longer the one that was seen.
+
+        Raises `TransactionConflict` when messages kept the counter busy all the time.
+        """
         writes = [self._memberships.removing(seen), self._counters.counting_departure(seen.chat_id)]
         try:
             self._database.transact(writes, retry=STUBBORN)
         except TransactionCancelled as error:
+            if not any(reason is not None and reason.is_condition for reason in error.reasons):
+                raise
             raise ConditionFailed("The membership has changed meanwhile") from error

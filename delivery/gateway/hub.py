@@ -195,6 +195,8 @@ class Hub:
 
     def _hand_over_waiting(self) -> None:
         payloads, self._payloads = self._payloads, []
+        if not payloads:  # they did not wait for this
+            return
         loop = asyncio.get_running_loop()
         started = loop.time()
         written = self.hand_over(payloads)

@@ -148,7 +148,7 @@ class Ingest:
         try:
             await self._database.transact_soon(writes)
         except TransactionCancelled as error:
-            return self._blame(parts, writes, owners, error.reasons)
+            return self._blame(ready, writes, owners, error.reasons)
         except StoreUnavailable as error:
             # Whether the transaction went through may be unknown: reading the keys again will tell.
             reason = "conflict" if isinstance(error, TransactionConflict) else _reason_of(error)
@@ -216,12 +216,15 @@ class Ingest:
 
     def _blame(
         self,
-        parts: Sequence[Part],
+        tried: Sequence[tuple[Part, Tally]],
         writes: Sequence[Write],
         owners: Sequence[Part],
         reasons: Sequence[CancellationReason | None],
     ) -> Written:
-        """Split a cancelled transaction: who is to blame goes back, the others may go on at once."""
+        """Split a cancelled transaction: who is to blame goes back, the others may go on at once.
+
+        So does a chat that is known otherwise than when it was tried: who was a member then may have left.
+        """
         blamed: dict[ChatId, Stumble] = {}
         if len(reasons) == len(writes):
             for write, owner, reason in zip(writes, owners, reasons, strict=True):
@@ -230,10 +233,13 @@ class Ingest:
                 if reason is not None and write.pattern is INSERT_KEY:
                     self._wary_until = self._monotonic() + WARY_FOR
         if not blamed:
-            return self._all_stumble(parts, "conflict", _crowded())
+            return self._all_stumble([part for part, _ in tried], "conflict", _crowded())
+        for part, tally in tried:
+            if self._known.tally_of(part.chat_id) != tally:
+                blamed.setdefault(part.chat_id, Stumble(part, "counter_unknown", _crowded()))
         for chat_id in blamed:
             self._known.forget(chat_id)
-        innocent = [part for part in parts if part.chat_id not in blamed]
+        innocent = [part for part, _ in tried if part.chat_id not in blamed]
         return Written(stumbles=list(blamed.values()), innocent=innocent)
 
     def _all_stumble(

@@ -147,6 +147,9 @@ class Lanes:
             else:
                 clashing.append(entry)
         lane.verified.extend(moved)
+        # From now on the ids are theirs, also where another had them under way before: who comes later is read.
+        for entry in moved:
+            self._pending[lane.chat_id, entry.draft.client_message_id] = entry
         if moved and not lane.committing:
             self._read.add(lane.chat_id)
         self._forget_pending(set(part.entries) - set(moved))

@@ -43,9 +43,12 @@ class Journal:
         self._end = end
         return True
 
-    def records(self) -> Iterator[bytes]:
-        """Those of the round, in their order."""
-        return self._found(self._end)
+    def records(self) -> list[bytes]:
+        """Those of the round, in their order. Raises `OSError` where one of them can no longer be read."""
+        found = list(self._found(self._end))
+        if sum(HEAD.size + len(record) for record in found) != self._end:
+            raise OSError("the journal is damaged")
+        return found
 
     def begin(self, current: int) -> None:
         """Another round, which has no records."""

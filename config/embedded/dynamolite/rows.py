@@ -202,6 +202,10 @@ class Store:
         self._groups = 0
         # Something happened that the journal cannot tell.
         self._must_commit = False
+        # A commit failed, and may be found on disk all the same: what follows is not for the journal before another.
+        self._is_doubtful = False
+        # Nothing is left of a group that failed.
+        self._is_whole = True
         self._load()
         self._journal = None if path is None else Journal(path.with_suffix(".journal"), current=self._round())
         with self.transaction():
@@ -221,28 +225,36 @@ class Store:
             self._begin()
             yield
             self._keep()
+            self._is_whole = True
         except BaseException:
-            # SQLite takes some failed transactions back by itself.
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
             self._notes.clear()
             self._must_commit = False
-            self._load()
+            self._take_back()
             raise
 
     def _begin(self) -> None:
         """Go on with SQLite's transaction, or begin one with what the journal has of it."""
-        if self._database.in_transaction:
+        if self._database.in_transaction and self._is_whole:
+            self._is_whole = False
             return
+        if not self._is_whole:
+            self._take_back()
+        self._is_whole = False
         self._database.execute("BEGIN IMMEDIATE")
         for record in () if self._journal is None else self._journal.records():
             for name, items, keys in orjson.loads(record):
                 self._shelves[name].repeat(items, keys)
         self._notes.clear()
 
+    def _take_back(self) -> None:
+        # SQLite takes some failed transactions back by itself.
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+        self._load()
+
     def _keep(self) -> None:
         """In the journal if that can tell it, else by a commit of all that has happened since the last."""
-        if self._journal is None or self._must_commit or self._groups >= GROUPS_A_COMMIT:
+        if self._journal is None or self._must_commit or self._is_doubtful or self._groups >= GROUPS_A_COMMIT:
             self._commit()
         elif self._notes:
             if self._journal.append(b"[%b]" % b",".join(self._notes)):
@@ -254,8 +266,9 @@ class Store:
     def _commit(self) -> None:
         following = secrets.randbits(ROUND_BITS)
         self._database.execute("INSERT OR REPLACE INTO rounds VALUES (1, ?)", [following])
+        self._is_doubtful = True
         self._database.execute("COMMIT")
-        self._groups, self._must_commit = 0, False
+        self._groups, self._must_commit, self._is_doubtful = 0, False, False
         if self._journal is not None:
             self._journal.begin(following)
 

@@ -1,7 +1,9 @@
 import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from bench.frames import Drafts, ack, arrivals, sequences, sync_request
+from bench.frames import Drafts, ack, arrivals, moment, sequences, sync_request
 from bench.timeline import Account, Timeline, WrongDelivery
 from config.kernel.ids import ChatId
 from delivery.gateway.frames import Ack, SendMessage, SyncRequest, read
@@ -24,6 +26,14 @@ class TestFrames:
     def test_no_two_drafts_have_the_same_id(self) -> None:
         drafts = Drafts("c-1")
         assert drafts.next(1.0) != drafts.next(1.0)
+
+    @given(due=st.floats(0, 10**8))
+    @example(due=16_500.000001)
+    def test_a_moment_is_the_same_after_its_journey(self, due: float) -> None:
+        """A machine that has run for five hours has moments that are cut off one too short."""
+        arrived = moment(due) / 10**6
+        assert moment(arrived) == moment(due)
+        assert f"1.{moment(due)}".encode() in Drafts("c-1").next(due)
 
     def test_the_server_understands_the_other_frames(self) -> None:
         assert read(ack("c-1", 7).decode()) == Ack(ChatId("c-1"), 7)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from config.embedded.dynamolite.journal import HEAD, Journal
 from config.embedded.dynamolite.rows import GROUPS_A_COMMIT
 from tests.unit.dynamolite.engine import PLAIN, TABLE, Engine, Refused, plain, values
+from tests.unit.dynamolite.test_service import Uncommitting
 
 ROOM = 1000
 
@@ -84,6 +85,10 @@ class TestJournal:
         assert reopened(path) == whole
 
 
+def failing(*_: object) -> bool:
+    raise OSError("No space left on device")
+
+
 def after_a_crash(where: Path) -> Engine:
     """A crash leaves the files as they are at that moment: whoever opens a copy of them finds what it would find."""
     copy = where / "crashed"
@@ -152,12 +157,8 @@ class TestCrashes:
         self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         engine.put(pk="before")
-
-        def fail(_record: bytes) -> bool:
-            raise OSError("No space left on device")
-
         with monkeypatch.context() as broken:
-            broken.setattr(engine.store._journal, "append", fail)
+            broken.setattr(engine.store._journal, "append", failing)
             with pytest.raises(Refused, match="InternalServerError"):
                 engine.put(pk="failed")
         assert [item["pk"] for item in engine.all()] == ["before"]
@@ -165,6 +166,42 @@ class TestCrashes:
         crashed = after_a_crash(tmp_path)
         assert [item["pk"] for item in crashed.all()] == ["after", "before"]
         crashed.store.close()
+
+    def test_after_a_commit_that_failed_nothing_is_left_to_the_journal_before_another(
+        self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may be on disk all the same, and with it the round that makes the records of this one worthless."""
+        store = engine.store
+        engine.put(pk="before")
+        with monkeypatch.context() as broken:
+            broken.setattr(store, "_database", Uncommitting(store._database))
+            with pytest.raises(Refused, match="InternalServerError"):
+                engine.ask("CreateTable", **{**plain(), "TableName": "another"})
+        old = store._round()
+        engine.put(pk="after")
+        assert store._round() != old
+        crashed = after_a_crash(tmp_path)
+        assert [item["pk"] for item in crashed.all()] == ["after", "before"]
+        crashed.store.close()
+
+    def test_a_record_that_cannot_be_read_again_stops_everything(
+        self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Better no answers than answers from which something that was promised is missing."""
+        engine.put(pk="before")
+        journal = tmp_path / "file.journal"
+        content = journal.read_bytes()
+        with journal.open("r+b") as damaged:
+            damaged.seek(HEAD.size + 3)
+            damaged.write(b"?")
+        with monkeypatch.context() as broken:
+            broken.setattr(engine.store, "_keep", failing)
+            with pytest.raises(Refused, match="InternalServerError"):
+                engine.put(pk="failed")
+        with pytest.raises(Refused, match="InternalServerError"):
+            engine.find(pk="before")
+        journal.write_bytes(content)
+        assert [item["pk"] for item in engine.all()] == ["before"]
 
     def test_more_than_the_journal_holds_is_committed(self, engine: Engine, tmp_path: Path) -> None:
         for number in range(30):

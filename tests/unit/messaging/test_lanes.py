@@ -159,6 +159,24 @@ class TestWhoIsKnown:
         assert lanes.start_committing() == []
         assert entries(read(lanes), "a") == [second]
 
+    def test_nor_does_anybody_join_one_who_got_the_id_by_being_read(self) -> None:
+        """A stranger had it first: two of one id in a transaction would make the store refuse all that is in it."""
+        known: set[str] = set()
+        lanes = Lanes(is_known=lambda each: each.draft.sender_id in known)
+        stranger, first, again = (entry("a", sender=name, client_message_id="same") for name in ("eve", "bob", "bob"))
+        lanes.add(stranger)
+        (reading,) = lanes.start_reading(0.0)
+        lanes.add(first)
+        lanes.finish_reading(reading, ())
+        (reading,) = lanes.start_reading(0.0)
+        lanes.add(again)
+        known.add("bob")
+        lanes.finish_reading(reading, [first])
+        (part,) = lanes.start_committing()
+        assert part.entries == (first,)
+        lanes.finish_committing(part)
+        assert entries(read(lanes), "a") == [again]
+
 
 class TestFairness:
     def test_a_hot_chat_leaves_room_for_the_quiet_ones_behind_it(self) -> None:
@@ -274,16 +292,30 @@ class TestTheSameIdTwice:
         stranger = entry("a", sender="bob", client_message_id="same")
         first, again, once_more = (entry("a", client_message_id="same") for _ in range(3))
         lanes.add(stranger)
+        (refusing,) = lanes.start_reading(0.0)
         lanes.add(first)
+        lanes.finish_reading(refusing, ())
         (part,) = lanes.start_reading(0.0)
-        assert lanes.finish_reading(part, [first]) == []
-        lanes.start_committing()
         lanes.add(again)
         lanes.add(once_more)
+        assert again.repeats == [once_more]
+        assert lanes.finish_reading(part, [first]) == []
+        lanes.start_committing()
         others = fill(lanes, "a", FULL - 1)
         assert entries(read(lanes), "a") == [again, *others]
         assert first.repeats == [again, once_more]
         assert again.repeats == []
+
+    def test_who_got_the_id_by_being_read_shares_the_answer_with_the_next(self) -> None:
+        lanes = Lanes()
+        stranger = entry("a", sender="bob", client_message_id="same")
+        first, again = (entry("a", client_message_id="same") for _ in range(2))
+        lanes.add(stranger)
+        lanes.add(first)
+        (part,) = lanes.start_reading(0.0)
+        assert lanes.finish_reading(part, [first]) == []
+        lanes.add(again)
+        assert first.repeats == [again]
 
     def test_the_same_id_in_another_chat_is_another_message(self) -> None:
         lanes = Lanes()
