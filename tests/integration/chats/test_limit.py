@@ -6,11 +6,13 @@ from functools import partial
 import pytest
 from django.test import override_settings
 
-from chats.domain import Role
+from chats.domain import Membership, Role
 from chats.errors import GroupFull
+from chats.services.leaving import Leaving
 from config.kernel.clock import SystemClock
 from config.kernel.ids import ChatId
 from config.stores.dynamodb import Database
+from config.stores.errors import TransactionConflict
 from tests.integration.chats.stage import RecordingAnnouncer, Stage, all_at_once, captured, just_before
 
 LIMIT = 12
@@ -61,6 +63,24 @@ def test_who_finds_the_group_over_its_limit_steps_back(
     assert stage.memberships.count(chat_id) == LIMIT
     assert (stage.role_of(chat_id, first), stage.role_of(chat_id, second)) == ("member", None)
     assert [event.payload["user_id"] for event in announcer.events] == [first.user_id]
+
+
+def test_a_join_that_cannot_be_undone_stands_and_is_told(
+    stage: Stage, database: Database, announcer: RecordingAnnouncer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages kept the counter busy: one member too many is better than one whom nobody was told of."""
+
+    def held_up(_leaving: Leaving, _seen: Membership) -> None:
+        raise TransactionConflict("busy")
+
+    owner, first, second = stage.user(), stage.user(), stage.user()
+    chat_id = ChatId(owner.create_group(*(stage.user() for _ in range(LIMIT - 2))).body["chat_id"])
+    announcer.events.clear()
+    monkeypatch.setattr(Leaving, "leave", held_up)
+    with just_before(database, "PutItem", lambda: owner.add(chat_id, first)):
+        stage.members.add(chat_id, owner.user_id, second.user_id, Role.MEMBER)
+    assert stage.memberships.count(chat_id) == LIMIT + 1
+    assert [event.payload["user_id"] for event in announcer.events] == [first.user_id, second.user_id]
 
 
 def test_many_joins_at_once_never_leave_more_than_the_limit(stage: Stage, announcer: RecordingAnnouncer) -> None:
