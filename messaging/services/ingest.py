@@ -223,14 +223,14 @@ class Ingest:
     ) -> Written:
         """Split a cancelled transaction: who is to blame goes back, the others may go on at once.
 
-        So does a chat that is known otherwise than when it was tried: who was a member then may have left.
+        A chat that is known otherwise than when it was tried goes back too: who was a member then may have left.
         """
         blamed: dict[ChatId, Stumble] = {}
         if len(reasons) == len(writes):
             for write, owner, reason in zip(writes, owners, reasons, strict=True):
                 if reason is not None and owner.chat_id not in blamed:
                     blamed[owner.chat_id] = _stumble(owner, write, reason)
-                if reason is not None and write.pattern is INSERT_KEY:
+                if reason is not None and reason.is_condition and write.pattern is INSERT_KEY:
                     self._wary_until = self._monotonic() + WARY_FOR
         if not blamed:
             return self._all_stumble([part for part, _ in tried], "conflict", _crowded())

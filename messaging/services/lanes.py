@@ -147,7 +147,7 @@ class Lanes:
             else:
                 clashing.append(entry)
         lane.verified.extend(moved)
-        # From now on the ids are theirs, also where another had them under way before: who comes later is read.
+        # From now on the ids are theirs, also where another had them under way before, or has meanwhile.
         for entry in moved:
             self._pending[lane.chat_id, entry.draft.client_message_id] = entry
         if moved and not lane.committing:
@@ -238,7 +238,7 @@ class Lanes:
     def _wave_through(self, lane: Lane) -> None:
         """Who is known joins the verified, unless somebody ahead has to be read or the chat has stumbled.
 
-        So does nobody whose id another sender has under way: reading will tell who was first.
+        Nor does anybody whose id another draft has under way: reading will tell who was first.
         """
         if lane.reading or lane.resting or lane.alone:
             return

@@ -1,7 +1,6 @@
 """Members come, go and change their roles under the contract's rules, also when two changes meet."""
 
 from functools import partial
-from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -366,41 +365,6 @@ class TestWhenTwoChangesMeet:
                 answers = all_at_once([*hand_overs, *leavings, *joins])
                 assert team.owners() == 1
                 assert {answer.status for answer in answers} <= {200, 204, 403, 404, 409}
-
-
-class TestDepartures:
-    """Counted with the membership's end, so that a message can be checked against them (ADR-019)."""
-
-    def departures(self, team: Team) -> int:
-        found = team.stage.database.batch_get(team.stage.posting.counter_lookup([team.chat_id]))
-        return team.stage.posting.tallies_among(found)[team.chat_id].departures
-
-    def test_who_leaves_and_who_is_removed_is_counted(self, team: Team) -> None:
-        assert self.departures(team) == 0
-        team.member.remove(team.chat_id, team.member)
-        team.owner.remove(team.chat_id, team.admin)
-        assert self.departures(team) == 2
-
-    def test_other_changes_are_not(self, team: Team) -> None:
-        team.owner.give_role(team.chat_id, team.member, "admin")
-        team.owner.add(team.chat_id, team.stage.user())
-        team.owner.remove(team.chat_id, team.owner)
-        assert self.departures(team) == 0
-
-    def test_a_busy_counter_is_waited_for(
-        self, team: Team, database: Database, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Messages hold it: a removal among them is tried again."""
-        send, refusals = database.connection.dispatch, [TransactionConflict("busy")] * 3
-
-        def dispatch(operation: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-            if operation == "TransactWriteItems" and refusals:
-                raise refusals.pop()
-            return send(operation, kwargs)
-
-        monkeypatch.setattr(database.connection, "dispatch", dispatch)
-        assert team.owner.remove(team.chat_id, team.member).status == 204
-        assert (team.roles(), self.departures(team)) == (["owner", "admin", None], 1)
 
 
 def test_a_left_chat_keeps_its_other_members(team: Team) -> None:

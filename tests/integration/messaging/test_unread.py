@@ -1,11 +1,12 @@
 """Drafts of known members: written unread, and refused all the same when that was wrong."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from chats.domain import Membership, Role
+from chats.domain import Membership, Role, Tally
 from chats.errors import ChatNotFound
 from config.kernel.ids import ChatId, UserId
 from config.stores.dynamodb import Database
@@ -13,8 +14,9 @@ from messaging.errors import ClientMessageIdConflict
 from messaging.services.acquaintance import BELIEVED_FOR
 from messaging.services.committer import WRITERS
 from messaging.services.ingest import WARY_FOR
+from messaging.services.lanes import Entry, Lane, Part
 from tests.doubles import SettableClock, eventually
-from tests.integration.messaging.stage import Dispatch, Stage
+from tests.integration.messaging.stage import Dispatch, Stage, cancelled
 
 UNREAD = ["TransactWriteItems"]
 READ = ["BatchGetItem", "TransactWriteItems"]
@@ -125,6 +127,30 @@ class TestWhoHasLeft:
             sending(stage, chat, ann, "after")
         assert [message.client_message_id for message in stage.stored(chat)] == ["while-leaving"]
 
+    def test_nor_when_their_chat_was_read_again_while_another_had_the_transaction_cancelled(
+        self, stage: Stage, elsewhere: Stage, known: ChatId, ann: UserId
+    ) -> None:
+        """It is not to blame for that, and would be written again, on the word of what was read meanwhile."""
+        moved = stage.create_chat(ann)
+        for number in range(2):
+            sending(stage, moved, ann, f"before-{number}")
+        elsewhere.committer.send(elsewhere.draft(moved, ann, "theirs"))
+
+        def leave_and_read_again(operation: str, request: dict[str, Any], pass_on: Dispatch) -> dict[str, Any]:
+            stage.wire.interfere = None
+            try:
+                return pass_on(operation, request)
+            finally:
+                elsewhere.remove(known, ann)
+                stage.ingest._known.meet(known, Tally(2, departures=1))
+
+        stage.wire.interfere = leave_and_read_again
+        entries = [Entry(stage.draft(chat, ann, "id-1"), stage.ids.message(), arrived=0.0) for chat in (known, moved)]
+        parts = [Part(Lane(entry.draft.chat_id), (entry,), 0) for entry in entries]
+        written = asyncio.run(stage.ingest.write(parts))
+        assert written.innocent == []
+        assert {stumble.part.chat_id for stumble in written.stumbles} == {known, moved}
+
     def test_the_others_go_on(self, stage: Stage, known: ChatId, ann: UserId, bob: UserId) -> None:
         stage.remove(known, bob)
         assert sending(stage, known, ann, "id-1") == [*UNREAD, *READ]
@@ -179,6 +205,13 @@ class TestRepetitions:
         # The chat was forgotten with the cancelled transaction, and has been seen again since.
         clock.advance(seconds=WARY_FOR)
         assert sending(stage, known, ann, "id-1") == UNREAD
+
+    def test_a_conflict_is_none_of_them(self, stage: Stage, known: ChatId, ann: UserId) -> None:
+        """Whatever stops a key's write but its condition says nothing of who repeats."""
+        stage.wire.fail("TransactWriteItems", [cancelled(None, "TransactionConflict", None)])
+        assert sending(stage, known, ann, "id-1") == [*UNREAD, *READ]
+        assert sending(stage, known, ann, "id-2") == READ
+        assert sending(stage, known, ann, "id-3") == UNREAD
 
     def test_the_same_id_of_another_sender_is_read_even_if_both_are_known(
         self, stage: Stage, known: ChatId, ann: UserId, bob: UserId
