@@ -33,4 +33,5 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """
     with System(tmp_path_factory.mktemp("system"), webs=2, fanouts=2) as system:
         yield system
-    assert "Traceback" not in "\n".join(service.log for service in (*system.webs, *system.fanouts))
+    failures = [failure for service in (*system.webs, *system.fanouts) for failure in service.failures]
+    assert not failures, "\n\n".join(failures)

@@ -51,6 +51,7 @@ from tests.engines.choice import AnyKafka
 MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
 READY_WITHIN = 40.0
 GRACE = 10.0
+TRACEBACK_LINES = 60
 SIGNING_KEY = secrets.token_urlsafe(48)
 # What a test sends is limited only where the limit is what it looks at.
 SETTINGS = {"SEND_RATE": "100000", "SEND_BURST": "100000", "KAFKA_SESSION_TIMEOUT_MS": "6000", "TOKEN_GRACE": "1"}
@@ -102,6 +103,12 @@ class Service:
     @property
     def log(self) -> str:
         return "\n".join(self.lines)
+
+    @property
+    def failures(self) -> list[str]:
+        """What it did not foresee: each traceback with what surrounds it."""
+        found = [at for at, line in enumerate(self.lines) if "Traceback" in line]
+        return ["\n".join(self.lines[max(at - 3, 0) : at + TRACEBACK_LINES]) for at in found]
 
     def _launch(self) -> ChildProcess:
         return ChildProcess(self._command[2], self._command, environment=self._environment, log=self.lines.append)

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import random
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
 
 import httpx
@@ -20,6 +22,15 @@ from tests.e2e.sockets import Socket, eventually, listeners, opened, together
 from tests.e2e.system import Device, System, Web
 
 MINUTE = timedelta(minutes=1)
+CONNECTIONS = "parley_gateway_connections"
+
+
+async def reset(socket: Socket) -> None:
+    """End a connection without a goodbye, not even TCP's."""
+    transport = socket.connection.transport
+    transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+    await socket.connection.wait_closed()
 
 
 @pytest.fixture
@@ -125,7 +136,7 @@ class TestBadFrames:
                 assert not answer["retryable"]
                 await socket.catch_up_with_server()
         assert web.process.status is None
-        assert "Traceback" not in web.log
+        assert web.failures == []
 
     async def test_bytes_that_are_no_websocket_frames_end_only_their_connection(self, web: Web, device: Device) -> None:
         chance = random.Random(8)
@@ -139,7 +150,7 @@ class TestBadFrames:
                         victim.connection.transport.write_eof()
                     await victim.closed_with()
             await witness.catch_up_with_server()
-        assert "Traceback" not in web.log
+        assert web.failures == []
 
     async def test_text_that_is_not_utf8_is_closed_with_1007(self, web: Web, device: Device) -> None:
         async with opened(web, device) as socket:
@@ -323,6 +334,24 @@ class TestLimits:
             await flooding
         refusals = [frame for frame in socket.frames if frame["type"] == "error"]
         assert {(frame["code"], frame["retryable"]) for frame in refusals} == {("rate_limited", True)}
+
+
+class TestAClientThatIsGone:
+    async def test_it_is_noticed_although_its_last_words_were_still_to_be_read(
+        self, system: System, web: Web, device: Device
+    ) -> None:
+        """Its frame and its reset are there at once, as on a machine that is busy."""
+        chat = system.direct_chat(device, system.user())
+        before = web.metric(CONNECTIONS)
+        async with opened(web, device) as socket:
+            assert web.metric(CONNECTIONS) == before + 1
+            web.freeze()
+            await socket.write("send_message", client_message_id="last", chat_id=chat, content="last words")
+            await reset(socket)
+            web.thaw()
+            await eventually(lambda: web.metric(CONNECTIONS) == before)
+        assert [message.content for message in system.stored(chat)] == ["last words"]
+        assert web.failures == []
 
 
 class TestAClientThatDoesNotRead:
