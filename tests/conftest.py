@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--engines",
         choices=[choice.EMBEDDED, choice.REAL],
         default=choice.EMBEDDED,
-        help="embedded: our DynamoDB and librdkafka's cluster; real: DynamoDB Local and Apache Kafka, which need Java",
+        help="embedded: our own DynamoDB and Kafka; real: DynamoDB Local and Apache Kafka, which need Java",
     )
 
 

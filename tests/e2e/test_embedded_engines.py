@@ -16,11 +16,12 @@ from config.embedded import dynamodb
 from config.embedded.dynamodb import DynamoDbEngine
 from config.embedded.engine import Engine
 from config.embedded.errors import EngineFailed, EngineMissing, PortUnusable
-from config.embedded.kafka import KafkaEngine
+from config.embedded.kafka import PARTITIONS, KafkaEngine
 from config.embedded.ports import ReservedPort
 from config.embedded.processes import ChildProcess
 from config.embedded.redis import RedisEngine
 from config.kernel.events import TOPICS
+from tests.doubles import eventually
 
 
 def dynamodb_at(endpoint: str) -> DynamoDBClient:
@@ -55,6 +56,24 @@ def consuming(servers: str) -> Iterator[Consumer]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers", "auto.offset.reset": "earliest"})
     yield consumer
     consumer.close()
+
+
+def eventually_polled(consumer: Consumer) -> bytes | None:
+    """The next message that is one: what the client says of an outage comes the same way."""
+    found: list[bytes | None] = []
+
+    def polled() -> bool:
+        message = consumer.poll(0.1)
+        found.extend([] if message is None or message.error() is not None else [message.value()])
+        return bool(found)
+
+    eventually(polled, within=30)
+    return found[0]
+
+
+def shares(*consumers: Consumer) -> list[int]:
+    """How many partitions each has, in ascending order."""
+    return sorted(len(consumer.assignment()) for consumer in consumers)
 
 
 def no_program(*_: object) -> None:
@@ -144,6 +163,67 @@ class TestKafka:
                 consumer.subscribe(["news"])
                 records = consumer.consume(2, timeout=15)
             assert {record.value() for record in records} == {b"before", b"while down"}
+
+    def test_a_killed_engine_comes_back_on_its_port_empty_and_clients_go_on(self) -> None:
+        engine = KafkaEngine(topics=["news"])
+        with engine as servers, consuming(servers) as consumer:
+            producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 2})
+            consumer.subscribe(["news"])
+            for number in range(5):
+                producer.produce("news", f"before {number}")
+            assert producer.flush(10) == 0
+            assert len(consumer.consume(5, timeout=15)) == 5
+            engine.kill()
+            engine.start()
+            assert engine.wait_until_ready() == servers
+            producer.produce("news", "after")
+            assert producer.flush(15) == 0
+            assert eventually_polled(consumer) == b"after"
+
+    def test_news_ends_a_consumers_wait(self) -> None:
+        """The consumer lets the broker wait for longer than this test would."""
+        with KafkaEngine(topics=["news"]) as servers:
+            patient = {"fetch.wait.max.ms": 120_000, "socket.timeout.ms": 200_000}
+            consumer = Consumer({"bootstrap.servers": servers, "group.id": "patient", **patient})
+            consumer.assign([TopicPartition("news", number, 0) for number in range(PARTITIONS)])
+            assert consumer.poll(1.0) is None
+            producer = Producer({"bootstrap.servers": servers})
+            producer.produce("news", "now")
+            assert producer.flush(10) == 0
+            message = consumer.poll(30.0)
+            assert message is not None
+            assert message.value() == b"now"
+            consumer.close()
+
+    @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+    def test_what_is_compressed_stays_so(self, compression: str) -> None:
+        with KafkaEngine(topics=["news"]) as servers, consuming(servers) as consumer:
+            producer = Producer({"bootstrap.servers": servers, "compression.type": compression, "linger.ms": 20})
+            sent = [b"%d " % number + b"text" * 500 for number in range(50)]
+            for value in sent:
+                producer.produce("news", value, partition=1)
+            assert producer.flush(10) == 0
+            consumer.subscribe(["news"])
+            assert [message.value() for message in consumer.consume(50, timeout=15)] == sent
+
+    def test_partitions_go_to_who_is_there(self) -> None:
+        with KafkaEngine(topics=["news"]) as servers, consuming(servers) as one:
+            one.subscribe(["news"])
+            eventually(lambda: one.poll(0.05) is None and shares(one) == [PARTITIONS], within=20)
+            with consuming(servers) as other:
+                other.subscribe(["news"])
+                eventually(
+                    lambda: one.poll(0.05) is other.poll(0.05) is None and shares(one, other) == [1, 2], within=20
+                )
+            eventually(lambda: one.poll(0.05) is None and shares(one) == [PARTITIONS], within=20)
+
+    def test_a_port_that_is_taken_is_named_in_its_last_line(self) -> None:
+        with KafkaEngine() as servers:
+            port = servers.rpartition(":")[2]
+            lines: list[str] = []
+            command = [sys.executable, "-m", "config.embedded.kafkalite", "--port", port, "news"]
+            assert ChildProcess("second", command, log=lines.append).wait() == 1
+            assert lines[-1].startswith(f"Port {port} cannot be listened on")
 
 
 class TestRedis:

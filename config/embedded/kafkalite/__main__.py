@@ -1,0 +1,58 @@
+"""Run the engine: `python -m config.embedded.kafkalite --port 9092 news weather`."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+
+import uvloop
+
+from config.embedded.kafkalite.broker import Broker
+from config.embedded.kafkalite.server import Server
+from config.embedded.kafkalite.signals import BRING_UP, TAKE_DOWN
+from config.kernel.garbage import search_seldom
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="kafkalite", description="Kafka in one process, its log in memory.")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=9092, help="default: %(default)s")
+    parser.add_argument("--partitions", type=int, default=3, help="of each topic (default: %(default)s)")
+    parser.add_argument("topics", nargs="+", metavar="TOPIC")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        uvloop.run(serve(arguments.host, arguments.port, dict.fromkeys(arguments.topics, arguments.partitions)))
+    except OSError as error:
+        sys.exit(f"Port {arguments.port} cannot be listened on: {error}")
+
+
+async def serve(host: str, port: int, topics: dict[str, int]) -> None:
+    """Until a signal asks to end; two others take the broker down and bring it up again."""
+    loop, ended, asked = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    server = Server(Broker(host=host, port=port, topics=topics), host=host, port=port)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    loop.add_signal_handler(TAKE_DOWN, server.take_down)
+    loop.add_signal_handler(BRING_UP, asked.set)
+    search_seldom()
+    await server.bring_up()
+    bringing_up = asyncio.ensure_future(_bring_up_when(asked, server))
+    await ended.wait()
+    bringing_up.cancel()
+    server.close()
+
+
+async def _bring_up_when(asked: asyncio.Event, server: Server) -> None:
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            await server.bring_up()
+        except OSError as error:
+            logging.getLogger(__name__).warning("The broker stays down: %s", error)
+
+
+if __name__ == "__main__":
+    main()
