@@ -6,7 +6,7 @@ has moved elsewhere, or when anybody has left the chat (ADR-019). So a known mem
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from chats.domain import Tally
 from config.kernel.ids import ChatId, UserId
@@ -44,7 +44,7 @@ class Acquaintance:
         """The counter stands here by our own write."""
         known = self._chats.get(chat_id)
         if known is not None:
-            known.tally = replace(known.tally, sequence=sequence)
+            known.tally = Tally(sequence, known.tally.departures)
             self._chats.move_to_end(chat_id)
 
     def believe(self, chat_id: ChatId, user_id: UserId, *, departures: int) -> None:
