@@ -126,7 +126,7 @@ def database(dynamodb_options: DynamoDBOptions) -> Database:
 
 @pytest.fixture
 def kafka_options(kafka_servers: str) -> KafkaOptions:
-    return KafkaOptions(bootstrap_servers=kafka_servers, fetch_wait_ms=choice.fetch_wait_ms())
+    return KafkaOptions(bootstrap_servers=kafka_servers)
 
 
 @pytest.fixture

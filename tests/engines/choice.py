@@ -34,8 +34,3 @@ def make_kafka() -> AnyKafka:
 def make_dynamodb(data_dir: Path | None = None) -> AnyDynamoDb:
     """On disk where a directory is given, else in memory."""
     return DynamoDbLocal(data_dir=data_dir) if is_real() else DynamoDbEngine(data_dir=data_dir)
-
-
-def fetch_wait_ms() -> int:
-    """How long a broker may hold a fetch: the built-in one holds it for the whole wait, whatever arrives."""
-    return 500 if is_real() else 5

@@ -111,7 +111,7 @@ class Outage:
 
     def __init__(self, database: Database, engine: AnyKafka) -> None:
         self.engine = engine
-        options = KafkaOptions(bootstrap_servers=engine.endpoint, publish_timeout=0.5, fetch_wait_ms=5)
+        options = KafkaOptions(bootstrap_servers=engine.endpoint, publish_timeout=0.5)
         self.producer = EventProducer(options)
         self.announcer = Announcer(self.producer, retry=RetryPolicy(first_pause=0.05, longest_pause=0.2))
         self.stage = Stage(database, self.announcer, SystemClock())

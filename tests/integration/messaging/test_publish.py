@@ -27,7 +27,7 @@ def engine() -> Iterator[AnyKafka]:
 
 @pytest.fixture
 def options(engine: AnyKafka) -> KafkaOptions:
-    return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=15.0)
+    return KafkaOptions(bootstrap_servers=engine.endpoint, publish_timeout=15.0)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def engine() -> Iterator[AnyKafka]:
 
 @pytest.fixture
 def options(engine: AnyKafka) -> KafkaOptions:
-    return KafkaOptions(bootstrap_servers=engine.endpoint, fetch_wait_ms=5, publish_timeout=0.5)
+    return KafkaOptions(bootstrap_servers=engine.endpoint, publish_timeout=0.5)
 
 
 @pytest.fixture
