@@ -3,7 +3,8 @@
 It speaks Kafka's own protocol over TCP: topics and partitions, idempotent producers, consumer groups with their
 rebalances and offsets. A fetch is answered as soon as there is something to answer it with. The log is in memory, the
 last megabytes of each partition: what Kafka carries is derived from DynamoDB, and after a restart clients catch up from
-there. Each request is offered in one version, or two, that current clients speak; whatever else is asked is refused.
+there. Each request is offered in a few versions that current clients speak; whatever else is asked closes the
+connection.
 
 What it does not do: replicas, transactions, retention by time, checksums of what it is given, topics made by clients.
 

@@ -78,7 +78,6 @@ class Group:
         self._members: dict[str, _Member] = {}
         self._state = _State.STABLE
         self._generation = 0
-        self._protocol = ""
         self._join_until = 0.0
         self.offsets: dict[Place, tuple[int, str]] = {}
 
@@ -192,15 +191,15 @@ class Group:
             return
         self._generation += 1
         self._state = _State.DIVIDING
-        self._protocol = _common_protocols([member.candidate for member in members])[0]
+        protocol = _common_protocols([member.candidate for member in members])[0]
+        every = [(member.member_id, member.metadata(protocol)) for member in members]
+        leader = members[0]
         for member in members:
             answer, member.joining = member.joining, None
             member.heard_at = self._monotonic()
-            every = [(one.member_id, one.metadata(self._protocol)) for one in members] if member is members[0] else ()
             if answer is not None:
-                answer(
-                    Joined(Code.NONE, member.member_id, self._generation, self._protocol, members[0].member_id, every)
-                )
+                known = every if member is leader else ()
+                answer(Joined(Code.NONE, member.member_id, self._generation, protocol, leader.member_id, known))
 
     def _tell(self, member: _Member, synced: Synced) -> None:
         if member.syncing is not None:

@@ -30,9 +30,6 @@ class Reader:
             raise Unreadable("a request ends too early")
         return form.unpack_from(self._data, start)
 
-    def int8(self) -> int:
-        return self.values(BYTE)[0]
-
     def int16(self) -> int:
         return self.values(SHORT)[0]
 
