@@ -7,12 +7,13 @@ import asyncio
 import multiprocessing
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar
 
 import uvloop
 
+from bench.clients import ClientProcesses
 from bench.meter import Meter
 
 Part = TypeVar("Part")
@@ -41,7 +42,8 @@ Play = Callable[[Part, Cue], Coroutine[Any, Any, Result]]
 class Metered(Protocol):
     """What is played on: it knows what its processes use, and which are the client's."""
 
-    def clients(self, pids: Sequence[int]) -> AbstractContextManager[None]: ...
+    @property
+    def clients(self) -> ClientProcesses: ...
 
     def metering(self) -> AbstractAsyncContextManager[Meter]: ...
 
@@ -52,7 +54,7 @@ async def perform(
     """Each part played by a process of its own, and the meter of the window after the warm-up."""
     cue, others = Cue(), [_Other(play, part) for part in parts[1:]]
     try:
-        with stage.clients([other.pid for other in others]):
+        with stage.clients.joined_by([other.pid for other in others]):
             own = asyncio.create_task(play(parts[0], cue))
             await unless_failed(own, cue.is_ready.wait())
             for other in others:

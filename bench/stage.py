@@ -2,15 +2,16 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.request import urlopen
 
 import psutil
 
+from bench.clients import ClientProcesses, cpu_of
 from bench.frames import BODY
 from bench.meter import TRANSACTION_SECONDS, TRANSACTIONS, Meter, metering
 from config.kernel.ids import ChatId, UserId
@@ -62,7 +63,7 @@ class Stage:
         self._parts = parts
         self._services = services
         self._engines = processes
-        self._clients = [psutil.Process()]
+        self.clients = ClientProcesses()
         self._processes: dict[str, psutil.Process] = {}
         self._look()
         self.url = services.url
@@ -134,24 +135,14 @@ class Stage:
             while self._processes[name].cpu_percent(0.3) / 100 > IDLE_SHARE and time.monotonic() < deadline:
                 pass
 
-    @contextmanager
-    def clients(self, pids: Sequence[int]) -> Iterator[None]:
-        """Other processes whose CPU is the client's too."""
-        before = list(self._clients)
-        self._clients += [psutil.Process(pid) for pid in pids]
-        try:
-            yield
-        finally:
-            self._clients = before
-
     def metering(self) -> AbstractAsyncContextManager[Meter]:
         """`async with stage.metering() as meter:` around the measured window."""
         return metering(self.cpu, self.counters, others="others" if self._engines else "others_and_engines")
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU that each process has used so far; `client` is this one, with those that help it."""
-        used = {name: _cpu(process) for name, process in self._processes.items()}
-        return {**used, "client": sum(map(_cpu, self._clients))}
+        used = {name: cpu_of(process) for name, process in self._processes.items()}
+        return {**used, "client": self.clients.cpu()}
 
     def memory(self, name: str) -> int:
         return int(self._processes[name].memory_info().rss)
@@ -167,7 +158,3 @@ class Stage:
                             totals[name] += float(line.rpartition(" ")[2])
         info: dict[str, int] = self._parts.redis.info("stats")
         return {**totals, "redis_commands": float(info["total_commands_processed"])}
-
-
-def _cpu(process: psutil.Process) -> float:
-    return float(sum(process.cpu_times()[:2]))

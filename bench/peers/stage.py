@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.clients import ClientProcesses
 from bench.meter import Meter, metering
 from bench.peers.ejabberd import EjabberdEngine
 from bench.peers.packages import Packages
@@ -35,7 +36,7 @@ class PeerStage:
     def __init__(self, postgres: PostgresEngine, ejabberd: EjabberdEngine, *, versions: str) -> None:
         self._postgres = postgres
         self._processes = {engine.name: psutil.Process(engine.process.pid) for engine in (ejabberd, postgres)}
-        self._clients = [psutil.Process()]
+        self.clients = ClientProcesses()
         self._users = self._rooms = 0
         self.port = ejabberd.port
         self.versions = versions
@@ -69,16 +70,6 @@ class PeerStage:
             if sum(map(_cpu_of_all, self._processes.values())) - before < IDLE_SHARE * pause:
                 return
 
-    @contextmanager
-    def clients(self, pids: Sequence[int]) -> Iterator[None]:
-        """Other processes whose CPU is the client's too."""
-        before = list(self._clients)
-        self._clients += [psutil.Process(pid) for pid in pids]
-        try:
-            yield
-        finally:
-            self._clients = before
-
     def metering(self) -> AbstractAsyncContextManager[Meter]:
         """`async with stage.metering() as meter:` around the measured window."""
         return metering(self.cpu, dict)
@@ -86,7 +77,7 @@ class PeerStage:
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU so far: of each server with all that it has started, and of the client."""
         used = {name: _cpu_of_all(process) for name, process in self._processes.items()}
-        return {**used, "client": sum(sum(client.cpu_times()[:2]) for client in self._clients)}
+        return {**used, "client": self.clients.cpu()}
 
 
 @contextmanager
