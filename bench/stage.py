@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.request import urlopen
 
@@ -13,7 +14,7 @@ import psutil
 
 from bench.clients import ClientProcesses, cpu_of
 from bench.frames import BODY
-from bench.meter import TRANSACTION_SECONDS, TRANSACTIONS, Meter, metering
+from bench.meter import Meter, metering
 from config.kernel.ids import ChatId, UserId
 
 if TYPE_CHECKING:
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 COUNTERS = {
     "parley_dynamodb_requests_total{": "dynamodb_requests",
     "parley_dynamodb_items_total{": "dynamodb_items",
-    'parley_dynamodb_request_seconds_count{operation="TransactWriteItems"}': TRANSACTIONS,
-    'parley_dynamodb_request_seconds_sum{operation="TransactWriteItems"}': TRANSACTION_SECONDS,
+    "parley_commit_batch_messages_sum": "committed_messages",
+    "parley_commit_batch_messages_count": "commits",
+    'parley_dynamodb_request_seconds_sum{operation="TransactWriteItems"}': "transaction_seconds",
+    'parley_dynamodb_request_seconds_count{operation="TransactWriteItems"}': "transactions",
+    "parley_kafka_publish_seconds_sum": "announcing_seconds",
+    "parley_kafka_publish_seconds_count": "announcings",
+    "parley_send_seconds_sum": "answering_seconds",
+    "parley_send_seconds_count": "answers",
 }
 MAKERS = 8
 FILL_AT_ONCE = 2_000
@@ -137,12 +144,18 @@ class Stage:
 
     def metering(self) -> AbstractAsyncContextManager[Meter]:
         """`async with stage.metering() as meter:` around the measured window."""
-        return metering(self.cpu, self.counters, others="others" if self._engines else "others_and_engines")
+        others = "others" if self._engines else "others_and_engines"
+        return metering(self.cpu, self.counters, queued=self.queued, others=others)
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU that each process has used so far; `client` is this one, with those that help it."""
         used = {name: cpu_of(process) for name, process in self._processes.items()}
         return {**used, "client": self.clients.cpu()}
+
+    def queued(self) -> dict[str, float]:
+        """Seconds for which each process's first thread has waited for a processor so far, where Linux tells."""
+        found = {name: Path(f"/proc/{process.pid}/schedstat") for name, process in self._processes.items()}
+        return {name: int(file.read_text().split()[1]) / 1e9 for name, file in found.items() if file.exists()}
 
     def memory(self, name: str) -> int:
         return int(self._processes[name].memory_info().rss)

@@ -56,6 +56,18 @@ class TestMeter:
         assert meter.covers((meter.begun + meter.ended) / 2)
         assert not meter.covers(meter.ended)
 
+    async def test_it_tells_what_a_message_waits_for(self) -> None:
+        counted = {"committed_messages": 5.0, "commits": 5.0, "announcing_seconds": 1.0, "announcings": 10.0}
+        queued = {"web": 3.0}
+        async with metering(dict, lambda: dict(counted), queued=lambda: dict(queued)) as meter:
+            counted |= {"committed_messages": 65.0, "commits": 10.0, "announcing_seconds": 1.1, "announcings": 60.0}
+            queued["web"] += 1.0
+        figures = meter.figures(60)
+        assert figures["messages_per_transaction"] == pytest.approx(12)
+        assert figures["kafka_ms"] == pytest.approx(2)
+        assert figures["queued_share_web"] == pytest.approx(1.0 / meter.seconds)
+        assert "answer_ms" not in figures  # nothing was answered
+
     def test_a_share_is_of_one_core(self) -> None:
         meter = Meter(10.0, 14.0, cpu={"web": 3.0, "client": 1.0}, machine={"busy": 6.0, "stolen": 0.4})
         assert meter.figures(0) == pytest.approx(
