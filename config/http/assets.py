@@ -7,11 +7,12 @@ from django.contrib.staticfiles import finders
 from django.core.exceptions import SuspiciousFileOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import http_date
-from django.views import View
 from django.views.static import was_modified_since
 
+from config.http.plain import PlainView
 
-class AssetView(View):
+
+class AssetView(PlainView):
     """Serves what Django's finders know, and nothing outside of what they know."""
 
     def get(self, request: HttpRequest, path: str) -> HttpResponse:

@@ -7,8 +7,9 @@ from time import perf_counter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.views import View
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from config.http.plain import PlainView
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +54,12 @@ def _result(future: "Future[float]") -> dict[str, Any]:
     return {"ok": True, "latency_ms": round(future.result() * 1000, 2)}
 
 
-class LiveView(View):
+class LiveView(PlainView):
     def get(self, request: HttpRequest) -> HttpResponse:
         return JsonResponse({"status": "live"})
 
 
-class ReadyView(View):
+class ReadyView(PlainView):
     probes: EngineProbes | None = None
 
     def get(self, request: HttpRequest) -> HttpResponse:
@@ -71,6 +72,6 @@ class ReadyView(View):
         return response
 
 
-class MetricsView(View):
+class MetricsView(PlainView):
     def get(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
-from django.views import View
+
+from config.http.plain import PlainView
 
 DIRECTIVES = {
     "default-src": "'none'",
@@ -21,7 +22,7 @@ DIRECTIVES = {
 POLICY = "; ".join(f"{name} {value}" for name, value in DIRECTIVES.items())
 
 
-class PageView(View):
+class PageView(PlainView):
     """Serves `page`. `embedded` tells it whether to offer what only a run on a laptop has."""
 
     page = Path()

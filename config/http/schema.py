@@ -7,11 +7,11 @@ import orjson
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import get_urlconf
-from django.views import View
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.views import SpectacularSwaggerView
 
+from config.http.plain import PlainView
 from config.http.problems import CONTENT_TYPE, status_of
 from config.kernel import errors
 
@@ -90,7 +90,7 @@ def document(urlconf: str) -> bytes:
     return orjson.dumps(generator.get_schema(public=True))
 
 
-class SchemaView(View):
+class SchemaView(PlainView):
     def get(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(document(get_urlconf() or settings.ROOT_URLCONF), content_type="application/json")
 

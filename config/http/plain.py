@@ -1,0 +1,18 @@
+"""Views of what is no resource of the API: pages, files, probes. They refuse in the same form as all others."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views import View
+
+from config.http.problems import problem
+from config.kernel.errors import MethodNotAllowed
+
+
+class PlainView(View):
+    """Django's view, but for how it says that it has no such method."""
+
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = problem(MethodNotAllowed())
+        response["Allow"] = ", ".join(name.upper() for name in self.http_method_names if hasattr(self, name))
+        return response
