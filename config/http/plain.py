@@ -3,14 +3,17 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.csrf import csrf_exempt
 
 from config.http.problems import problem
 from config.kernel.errors import MethodNotAllowed
 
 
+@method_decorator(csrf_exempt, name="dispatch")
 class PlainView(View):
-    """Django's view, but for how it says that it has no such method."""
+    """Django's view, but for how it says that it has no such method. Nothing is ever changed by one."""
 
     def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         response = problem(MethodNotAllowed())

@@ -1,23 +1,33 @@
-import json
-
 import pytest
-from django.http import HttpResponse
-from django.test import RequestFactory
-from django.views import View
+from django.conf import settings
+from django.test import Client
+from django.urls import path
 
 from config.http.assets import AssetView
 from config.http.health import LiveView, MetricsView, ReadyView
 from config.http.pages import PageView
 from config.http.schema import SchemaView
 
+urlpatterns = [
+    path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html")),
+    path("healthz", LiveView.as_view()),
+    path("readyz", ReadyView.as_view()),
+    path("metrics", MetricsView.as_view()),
+    path("static/<path:path>", AssetView.as_view()),
+    path("api/schema", SchemaView.as_view()),
+]
 
+
+@pytest.mark.urls(__name__)
 class TestMethods:
-    @pytest.mark.parametrize("view", [LiveView, ReadyView, MetricsView, PageView, AssetView, SchemaView])
-    @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE"])
-    def test_another_than_a_read_is_a_problem_that_names_what_is_allowed(self, view: type[View], method: str) -> None:
-        answer = view.as_view()(RequestFactory().generic(method, "/"))
-        assert isinstance(answer, HttpResponse)
-        assert answer.status_code == 405
-        assert answer["Content-Type"] == "application/problem+json"
+    @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/metrics", "/static/parley.js", "/api/schema"])
+    @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+    def test_another_than_a_read_is_a_problem_that_names_what_is_allowed(self, path: str, method: str) -> None:
+        answer = Client(enforce_csrf_checks=True).generic(method, path)
+        assert (answer.status_code, answer["Content-Type"]) == (405, "application/problem+json")
         assert answer["Allow"] == "GET, HEAD, OPTIONS"
-        assert json.loads(answer.content)["code"] == "method_not_allowed"
+        assert answer.json()["code"] == "method_not_allowed"
+
+    def test_a_read_is_answered(self) -> None:
+        assert Client().get("/healthz").json() == {"status": "live"}
+        assert Client().head("/healthz").status_code == 200
