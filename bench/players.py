@@ -13,8 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import uvloop
 
-from bench.clients import ClientProcesses
 from bench.meter import Meter
+from bench.processes import ClientProcesses
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

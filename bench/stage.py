@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.request import urlopen
 
 import psutil
 
-from bench.clients import ClientProcesses, cpu_of
 from bench.frames import BODY
 from bench.meter import Meter, metering
+from bench.processes import ClientProcesses, cpu_of, queued_of
 from config.kernel.ids import ChatId, UserId
 
 if TYPE_CHECKING:
@@ -153,9 +152,9 @@ class Stage:
         return {**used, "client": self.clients.cpu()}
 
     def queued(self) -> dict[str, float]:
-        """Seconds for which each process's first thread has waited for a processor so far, where Linux tells."""
-        found = {name: Path(f"/proc/{process.pid}/schedstat") for name, process in self._processes.items()}
-        return {name: int(file.read_text().split()[1]) / 1e9 for name, file in found.items() if file.exists()}
+        """Seconds for which each process's first thread has waited for a processor so far, where that is told."""
+        found = {name: queued_of(process) for name, process in self._processes.items()}
+        return {name: waited for name, waited in found.items() if waited is not None}
 
     def memory(self, name: str) -> int:
         return int(self._processes[name].memory_info().rss)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-from bench.clients import ClientProcesses
 from bench.meter import Meter, metering
 from bench.peers.ejabberd import EjabberdEngine
 from bench.peers.packages import Packages
 from bench.peers.postgres import PostgresEngine
 from bench.peers.stanzas import HOST, ROOMS
+from bench.processes import ClientProcesses
 from bench.stage import IDLE_SHARE, Report
 from bench.timeline import WrongDelivery
 

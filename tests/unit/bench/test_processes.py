@@ -1,10 +1,33 @@
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from bench.clients import ClientProcesses, cpu_of
+from bench.processes import ClientProcesses, cpu_of, queued_of
+
+
+class TestWaiting:
+    def test_of_two_on_one_processor_one_waits_while_the_other_runs(self) -> None:
+        command = (sys.executable, "-c", "while True: pass")
+        with subprocess.Popen(command) as one, subprocess.Popen(command) as other:
+            try:
+                for each in (one, other):
+                    os.sched_setaffinity(each.pid, {min(os.sched_getaffinity(0))})
+                process = psutil.Process(one.pid)
+                before, deadline = queued_of(process), time.monotonic() + 10
+                while before is not None and queued_of(process) == before and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                after = queued_of(process)
+            finally:
+                one.kill()
+                other.kill()
+        # Where Linux does not tell, nobody claims to know.
+        told = Path("/proc/self/schedstat").exists()
+        assert (after or 0) > (before or 0) if told else after is None
 
 
 class TestClientProcesses:
