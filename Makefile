@@ -29,8 +29,8 @@ bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=
 bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members connections" for some)
 	$(BIN)/python -m bench growth $(W)
 
-bench-peer: .venv/dev.stamp ## Measure beside ejabberd on PostgreSQL, in turns (W="W1 W2 W3" for some, RUNS=3; needs both installed)
-	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3)
+bench-peer: .venv/dev.stamp ## Measure beside ejabberd on PostgreSQL, in turns (W="W1 W2 W3" for some, RUNS=3, AS=bare|shipped|acknowledging; needs both installed)
+	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3) --as $(or $(AS),acknowledging)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

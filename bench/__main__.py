@@ -3,7 +3,7 @@
   python -m bench [W1 W2 …] [--runs 3] [--clients 1]      the workloads, all of them by default
   python -m bench growth [messages members connections]   W1–W3 as things get larger
   python -m bench storm                                   a thousand clients reconnect at once
-  python -m bench peer [W1 W2 W3] [--runs 3]              beside ejabberd on PostgreSQL, in turns
+  python -m bench peer [W1 W2 W3] [--runs 3] [--as …]     beside ejabberd on PostgreSQL, in turns
   python -m bench.ingest                                  the ingest path alone, in one process
 
 Each prints a table and leaves JSON, and most a picture, in bench/results/. The engines are embedded ones, or those of
@@ -22,6 +22,7 @@ from bench.figures import Figures, Spread, shown, summarise, table
 from bench.launch import running
 from bench.meter import DISTURBANCES, DISTURBED
 from bench.peers import turns
+from bench.peers.manners import Manner
 from bench.peers.packages import PeerMissing, find_packages
 from bench.peers.stage import running_peer
 from bench.picture import picture
@@ -54,7 +55,7 @@ def _compare(options: argparse.Namespace) -> None:
     except PeerMissing as missing:
         report(str(missing))
         sys.exit(2)
-    with running(report) as stage, running_peer(packages, report) as peer:
+    with running(report) as stage, running_peer(packages, options.manner, report) as peer:
         turns.run(stage, peer, options.peer, runs=options.runs, report=report, say=say)
 
 
@@ -104,7 +105,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=__doc__,
-        epilog="workloads:\n" + "\n".join(f"  {name:5}  {work.__doc__}" for name, work in WORKLOADS.items()),
+        epilog="workloads:\n"
+        + "\n".join(f"  {name:5}  {work.__doc__}" for name, work in WORKLOADS.items())
+        + "\n\nthe peer:\n"
+        + "\n".join(f"  {manner:13}  {manner.told}" for manner in Manner),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -113,6 +117,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3, help="runs of each workload (default 3)")
     parser.add_argument(
         "--clients", type=int, default=1, help="client processes in W1, W2 and W5 (default 1; the others take one)"
+    )
+    parser.add_argument(
+        "--as",
+        dest="manner",
+        choices=[manner.value for manner in Manner],
+        metavar="MANNER",
+        help=f"how the peer is set up, of those below (default {Manner.ACKNOWLEDGING})",
     )
     options = parser.parse_args()
     chosen = options.what
@@ -128,6 +139,9 @@ def _options() -> argparse.Namespace:
             parser.error(f"the peer plays {', '.join(turns.MATCHES)}, not {', '.join(sorted(unknown))}")
         if options.clients > 1:
             parser.error("the peer is played by one client process")
+    elif options.manner:
+        parser.error("--as is for the peer: python -m bench peer")
+    options.manner = Manner(options.manner or Manner.ACKNOWLEDGING)
     options.workloads = [name.upper() for name in chosen] or list(WORKLOADS)
     if not (options.growth or options.peer) and (unknown := set(options.workloads) - WORKLOADS.keys()):
         parser.error(f"no such workload: {', '.join(sorted(unknown))}")

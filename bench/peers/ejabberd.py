@@ -1,4 +1,4 @@
-"""An ejabberd of our own: clients without TLS and without limits, every message archived in PostgreSQL.
+"""An ejabberd of our own, as its manner says, with every message archived in PostgreSQL.
 
 Started as its `ejabberdctl foreground` does, but as a node without a name, which needs no daemon of Erlang's beside it.
 """
@@ -8,35 +8,15 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
+from bench.peers.manners import Manner, configuration
 from bench.peers.owner import Owner
 from bench.peers.packages import Packages
 from bench.peers.postgres import DATABASE, USER, PostgresEngine
-from bench.peers.stanzas import FEATURES, HEADER, HOST, ROOMS
+from bench.peers.stanzas import FEATURES, HEADER
 from config.embedded.engine import Engine
 from config.embedded.ports import LOOPBACK, ReservedPort
 from config.embedded.processes import ChildProcess
 
-CONFIGURATION = """\
-loglevel: warning
-hosts: [{host}]
-listen:
-  - {{port: {port}, ip: "{loopback}", module: ejabberd_c2s, access: all, shaper: none, backlog: 1024}}
-auth_method: [sql]
-auth_password_format: plain
-default_db: sql
-sql_type: pgsql
-sql_server: "{loopback}"
-sql_port: {sql_port}
-sql_database: {database}
-sql_username: {user}
-modules:
-  mod_mam: {{db_type: sql, default: always, compress_xml: false}}
-  mod_muc:
-    db_type: sql
-    host: {rooms}
-    access_mam: all
-    default_room_options: {{persistent: true, mam: true}}
-"""
 ERLANG = ("+K", "true", "+P", "250000")
 LIMITS = {"ERL_MAX_PORTS": "32000", "ERL_MAX_ETS_TABLES": "1400"}
 """As `ejabberdctl` has them, both."""
@@ -47,9 +27,10 @@ class EjabberdEngine(Engine):
     name: ClassVar[str] = "ejabberd"
     ready_within: ClassVar[float] = 60.0
 
-    def __init__(self, packages: Packages, postgres: PostgresEngine, directory: Path) -> None:
+    def __init__(self, packages: Packages, postgres: PostgresEngine, directory: Path, *, manner: Manner) -> None:
         super().__init__()
         self._packages = packages
+        self._manner = manner
         self._postgres = postgres
         self._directory = directory
         self._owner = Owner("ejabberd")
@@ -93,14 +74,17 @@ class EjabberdEngine(Engine):
         )
 
     def _configuration(self) -> str:
-        return CONFIGURATION.format(
-            host=HOST,
-            rooms=ROOMS,
-            loopback=LOOPBACK,
-            port=self.port,
-            sql_port=self._postgres.port,
-            database=DATABASE,
-            user=USER,
+        return configuration(
+            self._manner,
+            self._packages.configuration.read_text(),
+            listener={"ip": LOOPBACK, "port": self.port},
+            database={
+                "sql_type": "pgsql",
+                "sql_server": LOOPBACK,
+                "sql_port": self._postgres.port,
+                "sql_database": DATABASE,
+                "sql_username": USER,
+            },
         )
 
     def _answers(self) -> bool:

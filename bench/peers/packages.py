@@ -16,6 +16,7 @@ class Packages:
     """`ejabberd` is the directory of its library, `postgres` that of its programs."""
 
     ejabberd: Path
+    configuration: Path
     schema: Path
     erl: Path
     postgres: Path
@@ -29,16 +30,17 @@ class Packages:
 def find_packages(root: Path = Path("/")) -> Packages:
     """Raises `PeerMissing`."""
     ejabberd, driver, postgres = _library(root, "ejabberd"), _library(root, "p1_pgsql"), _postgres(root)
-    schema, erl = root / "usr/share/ejabberd/sql/pg.sql", root / "usr/bin/erl"
+    configuration, schema = (root / "usr/share/ejabberd" / name for name in ("ejabberd.yml.example", "sql/pg.sql"))
+    erl = root / "usr/bin/erl"
     found = {
-        "ejabberd": ejabberd is not None and schema.exists() and erl.exists(),
+        "ejabberd": ejabberd is not None and all(path.exists() for path in (configuration, schema, erl)),
         "erlang-p1-pgsql": driver is not None,
         "postgresql": postgres is not None,
     }
     if ejabberd is None or postgres is None or not all(found.values()):
         missing = " ".join(name for name, is_there in found.items() if not is_there)
         raise PeerMissing(f"the peer is ejabberd on PostgreSQL, from Debian's packages: apt-get install {missing}")
-    return Packages(ejabberd, schema, erl, postgres)
+    return Packages(ejabberd, configuration, schema, erl, postgres)
 
 
 def _library(root: Path, name: str) -> Path | None:

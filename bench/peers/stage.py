@@ -11,6 +11,7 @@ import psutil
 
 from bench.meter import Meter, metering
 from bench.peers.ejabberd import EjabberdEngine
+from bench.peers.manners import Manner
 from bench.peers.packages import Packages
 from bench.peers.postgres import PostgresEngine
 from bench.peers.stanzas import HOST, ROOMS
@@ -33,13 +34,14 @@ class User:
 class PeerStage:
     """ejabberd and its PostgreSQL. Users and rooms are new ones for each run, as they are with Parley."""
 
-    def __init__(self, postgres: PostgresEngine, ejabberd: EjabberdEngine, *, versions: str) -> None:
+    def __init__(self, postgres: PostgresEngine, ejabberd: EjabberdEngine, *, versions: str, manner: Manner) -> None:
         self._postgres = postgres
         self._processes = {engine.name: psutil.Process(engine.process.pid) for engine in (ejabberd, postgres)}
         self.clients = ClientProcesses()
         self._users = self._rooms = 0
         self.port = ejabberd.port
         self.versions = versions
+        self.manner = manner
 
     def users(self, count: int) -> list[User]:
         first, self._users = self._users + 1, self._users + count
@@ -81,19 +83,19 @@ class PeerStage:
 
 
 @contextmanager
-def running_peer(packages: Packages, report: Report) -> Iterator[PeerStage]:
+def running_peer(packages: Packages, manner: Manner, report: Report) -> Iterator[PeerStage]:
     """Both servers, stopped with the block."""
     with ExitStack() as stack:
-        report(f"starting the peer, {packages.versions}")
+        report(f"starting the peer, {packages.versions}, {manner}: {manner.told}")
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-peer-")))
         # The servers' own directories are theirs alone, and they have to get there.
         directory.chmod(0o711)
         postgres = PostgresEngine(packages.postgres, directory / "postgres")
         stack.enter_context(postgres)
         postgres.create_database(packages.schema)
-        ejabberd = EjabberdEngine(packages, postgres, directory / "ejabberd")
+        ejabberd = EjabberdEngine(packages, postgres, directory / "ejabberd", manner=manner)
         stack.enter_context(ejabberd)
-        yield PeerStage(postgres, ejabberd, versions=packages.versions)
+        yield PeerStage(postgres, ejabberd, versions=packages.versions, manner=manner)
 
 
 def _cpu_of_all(process: psutil.Process) -> float:

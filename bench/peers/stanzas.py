@@ -22,14 +22,18 @@ BIND = (
 )
 PRESENCE = b"<presence/>"
 MESSAGE, IQ = b"<message", b"<iq"
+ENABLE, ENABLED = b"<enable xmlns='urn:xmpp:sm:3'/>", b"<enabled"
+"""Stream management (XEP-0198): from then on both sides count stanzas, and tell their count to who asks."""
+ASK, ANSWER = b"<r xmlns='urn:xmpp:sm:3'/>", b"<a "
 SUBJECT = b"<subject"
 """What a room says last to who enters it."""
-FAILURES = (b"<failure", b"<stream:error", b" type='error'")
+FAILURES = (b"<failure", b"<failed", b"<stream:error", b" type='error'")
 
 _ATTRIBUTES = rb"""(?:[^<>'"]++|'[^']*+'|"[^"]*+")*+"""
 _OPENING = re.compile(rb"\s*+(?:<\?[^>]*+>\s*+)?<([\w:.-]++)" + _ATTRIBUTES + rb">")
 _ID = re.compile(rb" id='(\d+)\.(\d+)'")
 _LAST = re.compile(rb"<last>([^<]*)</last>")
+_COUNT = re.compile(rb"<a [^>]*?\bh='(\d+)'")
 _MICRO = 1_000_000
 _STREAM, _SLASH = b"stream:stream", ord("/")
 
@@ -73,6 +77,14 @@ def last_of_page(stanza: bytes) -> bytes:
     """The archive's id of the page's last message, empty where it has none."""
     found = _LAST.search(stanza)
     return found[1] if found else b""
+
+
+def count_in(answer: bytes) -> int:
+    """How many stanzas the server says that it has handled."""
+    found = _COUNT.match(answer)
+    if found is None:
+        raise ValueError(f"no count: {answer[:300]!r}")
+    return int(found[1])
 
 
 def arrivals(stanza: bytes) -> Iterator[tuple[int, float]]:

@@ -63,7 +63,9 @@ class Pair:
 def run(stage: Stage, peer: PeerStage, workloads: Sequence[str], *, runs: int, report: Report, say: Report) -> None:
     pairs = {name: [_pair(stage, peer, name, number, report) for number in range(1, runs + 1)] for name in workloads}
     say(table(pairs))
-    record = Record(stage.engines, {"peer": peer.versions, "workloads": list(workloads), "runs": runs})
+    record = Record(
+        stage.engines, {"peer": peer.versions, "manner": peer.manner, "workloads": list(workloads), "runs": runs}
+    )
     document = {
         "pairs": {name: [{PEER: pair.peer, PARLEY: pair.parley} for pair in each] for name, each in pairs.items()},
     }

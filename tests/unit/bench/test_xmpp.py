@@ -8,6 +8,7 @@ from bench.peers.stanzas import (
     Messages,
     arrivals,
     authentication,
+    count_in,
     end_of_stanza,
     last_of_page,
     page_request,
@@ -70,6 +71,12 @@ class TestStream:
         with pytest.raises(Refused, match="not-authorized"):
             await stream.answer(b"<success")
 
+    async def test_a_server_that_does_not_count_stanzas_ends_the_wait(self) -> None:
+        stream = Stream()
+        stream.data_received(b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request/></failed>")
+        with pytest.raises(Refused, match="unexpected-request"):
+            await stream.answer(b"<enabled")
+
     async def test_a_closed_connection_ends_the_wait(self) -> None:
         stream = Stream()
         asyncio.get_running_loop().call_soon(stream.connection_lost, None)
@@ -122,6 +129,15 @@ class TestStanzas:
     def test_a_page_goes_on_where_the_last_one_ended(self) -> None:
         assert b"<after>" not in page_request("r1@rooms.localhost", b"")
         assert b"<max>100</max><after>18</after>" in page_request("r1@rooms.localhost", last_of_page(FIN))
+
+    @pytest.mark.parametrize("answer", [b"<a xmlns='urn:xmpp:sm:3' h='12'/>", b"<a h='12' xmlns='urn:xmpp:sm:3'/>"])
+    def test_an_answer_says_how_many_were_handled(self, answer: bytes) -> None:
+        assert received([answer]) == [answer]
+        assert count_in(answer) == 12
+
+    def test_an_answer_without_a_number_is_none(self) -> None:
+        with pytest.raises(ValueError, match="no count"):
+            count_in(b"<a xmlns='urn:xmpp:sm:3'/>")
 
     def test_a_password_is_sent_plainly(self) -> None:
         assert b">AHUxAHNlY3JldA==</auth>" in authentication("u1", "secret")
