@@ -5,7 +5,7 @@ WORKERS ?= 2
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-real bench bench-growth bench-peer check format screenshots clean
+.PHONY: help run demo test test-real bench bench-rehearsal bench-growth bench-peer check format screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and
 
 bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
 	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3) --clients $(or $(CLIENTS),1)
+
+bench-rehearsal: .venv/dev.stamp ## Play every workload small and short: does the benchmark work here? (W="W1 W2" for some)
+	$(BIN)/python -m bench $(W) --rehearse
 
 bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members connections" for some)
 	$(BIN)/python -m bench growth $(W)

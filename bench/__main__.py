@@ -1,6 +1,7 @@
 """Measure Parley: workloads with their costs, how cost grows, a reconnect storm.
 
   python -m bench [W1 W2 …] [--runs 3] [--clients 1]      the workloads, all of them by default
+  python -m bench [W1 W2 …] --rehearse                    the same, small and short: does it all work here?
   python -m bench growth [messages members connections]   W1–W3 as things get larger
   python -m bench storm                                   a thousand clients reconnect at once
   python -m bench peer [W1 W2 W3] [--runs 3] [--as …]     beside ejabberd on PostgreSQL, in turns
@@ -29,7 +30,7 @@ from bench.picture import picture
 from bench.results import Record
 from bench.stage import Stage
 from bench.workloads import Setting
-from bench.workloads.listed import WORKLOADS
+from bench.workloads.listed import HASTE, REHEARSED, WORKLOADS
 
 BUSY = 0.8
 """Of a core: a client that uses more may be what is measured."""
@@ -61,17 +62,22 @@ def _compare(options: argparse.Namespace) -> None:
 
 def _measure(stage: Stage, options: argparse.Namespace) -> None:
     runs: dict[str, list[Figures]] = {name: [] for name in options.workloads}
-    setting = Setting(stage, report, clients=options.clients)
+    setting = Setting(stage, report, clients=options.clients, haste=HASTE if options.rehearse else 1.0)
     for name in options.workloads:
+        sizes = REHEARSED[name] if options.rehearse else {}
+        smaller = "".join(f" (rehearsed with {size} {what})" for what, size in sizes.items())
         for number in range(1, options.runs + 1):
-            report(f"{name}, run {number} of {options.runs}: {WORKLOADS[name].__doc__}")
-            figures = uvloop.run(WORKLOADS[name](setting))
+            report(f"{name}, run {number} of {options.runs}: {WORKLOADS[name].__doc__}{smaller}")
+            figures = uvloop.run(WORKLOADS[name](setting, **sizes))
             gc.collect()
             report("  " + ", ".join(f"{key} {shown(value)}" for key, value in figures.items()))
             _warn(figures, options.clients)
             runs[name].append(figures)
     results = {name: summarise(each) for name, each in runs.items()}
     say(table(results))
+    if options.rehearse:
+        report("this was a rehearsal: the figures mean nothing, and none are kept")
+        return
     _keep(stage, options, runs, results)
 
 
@@ -114,7 +120,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "what", nargs="*", metavar="WORKLOAD", help="of those below (default: all), or growth …, or peer …"
     )
-    parser.add_argument("--runs", type=int, default=3, help="runs of each workload (default 3)")
+    parser.add_argument("--runs", type=int, help="runs of each workload (default 3, and 1 to rehearse)")
+    parser.add_argument("--rehearse", action="store_true", help="small and short: does it all work here? Keeps nothing")
     parser.add_argument(
         "--clients", type=int, default=1, help="client processes in W1, W2 and W5 (default 1; the others take one)"
     )
@@ -145,6 +152,9 @@ def _options() -> argparse.Namespace:
     options.workloads = [name.upper() for name in chosen] or list(WORKLOADS)
     if not (options.growth or options.peer) and (unknown := set(options.workloads) - WORKLOADS.keys()):
         parser.error(f"no such workload: {', '.join(sorted(unknown))}")
+    if options.rehearse and (options.growth or options.peer):
+        parser.error("only the workloads can be rehearsed")
+    options.runs = (1 if options.rehearse else 3) if options.runs is None else options.runs
     if options.runs < 1 or options.clients < 1:
         parser.error("runs and clients are at least 1")
     return options

@@ -18,6 +18,12 @@ class Setting:
     stage: Stage
     report: Report
     clients: int = 1
+    haste: float = 1.0
+    """Windows are so many times shorter: more than one in a rehearsal."""
+
+    def seconds(self, long: float) -> float:
+        return long / self.haste
 
 
-Workload = Callable[[Setting], Coroutine[Any, Any, Figures]]
+Workload = Callable[..., Coroutine[Any, Any, Figures]]
+"""Takes the setting, and how large it is by names of its own."""

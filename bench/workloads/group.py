@@ -81,7 +81,9 @@ def make_room(setting: Setting, members: int) -> Room:
 async def measure(setting: Setting, room: Room) -> Figures:
     stage, everybody = setting.stage, range(len(room.tokens))
     parts = [Part(stage.url, room, everybody[number :: setting.clients]) for number in range(setting.clients)]
-    results, meter = await perform(stage, play, parts, warm_up=WARM_UP, seconds=SECONDS)
+    results, meter = await perform(
+        stage, play, parts, warm_up=setting.seconds(WARM_UP), seconds=setting.seconds(SECONDS)
+    )
     if len({played.latest for played in results}) != 1:
         raise WrongDelivery("the last messages did not reach every client process")
     whole = results[0]

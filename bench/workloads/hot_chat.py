@@ -82,7 +82,9 @@ async def _offer(setting: Setting, chat_id: str, tokens: Sequence[str], rate: fl
     parts = [
         Part(setting.stage.url, chat_id, tokens[number::clients], rate / clients, number) for number in range(clients)
     ]
-    results, meter = await perform(setting.stage, play, parts, warm_up=WARM_UP, seconds=SECONDS)
+    results, meter = await perform(
+        setting.stage, play, parts, warm_up=setting.seconds(WARM_UP), seconds=setting.seconds(SECONDS)
+    )
     whole = results[0]
     for played in results[1:]:
         whole += played

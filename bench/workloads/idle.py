@@ -24,5 +24,5 @@ async def w4_idle(setting: Setting, *, connections: int = 1_000) -> Figures:
             each = (stage.memory("web") - before) / connections
             require_open(wires)
             async with stage.metering() as meter:
-                await asyncio.sleep(SECONDS)
+                await asyncio.sleep(setting.seconds(SECONDS))
     return {"kib_per_connection": each / 1024, **meter.figures(0)}

@@ -1,5 +1,7 @@
 """Every workload by its name in the quality document."""
 
+from collections.abc import Mapping
+
 from bench.workloads import Workload
 from bench.workloads.catch_up import w3_catch_up
 from bench.workloads.group import w2_group
@@ -20,3 +22,16 @@ WORKLOADS: dict[str, Workload] = {
     "W7": w7_large_group,
     "STORM": storm,
 }
+
+HASTE = 10.0
+REHEARSED: Mapping[str, Mapping[str, int]] = {
+    "W1": {"pairs": 5},
+    "W2": {"members": 12},
+    "W3": {"members": 3, "messages": 250},
+    "W4": {"connections": 60},
+    "W5": {"members": 12},
+    "W6": {"chats": 4},
+    "W7": {"members": 20, "messages": 5},
+    "STORM": {"clients": 20, "missed": 150},
+}
+"""A rehearsal: every workload as small and short as shows whether it works."""

@@ -61,14 +61,14 @@ class Mixed:
         self._dice = random.Random(0)  # noqa: S311 - not a secret
 
     async def measure(self, rate: float) -> Figures:
-        stage = self._setting.stage
+        stage, seconds = self._setting.stage, self._setting.seconds
         tokens = [guest.person.token for guest in self._guests]
         receivers = [self._receiver(number) for number in range(len(tokens))]
         async with connected(stage.url, tokens, receivers) as self._wires:
-            await self._offer(Schedule(rate, perf_counter()), WARM_UP, leaving=0)
+            await self._offer(Schedule(rate, perf_counter()), seconds(WARM_UP), leaving=0)
             async with stage.metering() as meter:
                 leaving = int(len(tokens) * RECONNECTING)
-                await self._offer(Schedule(rate, perf_counter()), SECONDS, leaving=leaving)
+                await self._offer(Schedule(rate, perf_counter()), seconds(SECONDS), leaving=leaving)
             await asyncio.gather(*self._reconnects)
             await quiet(lambda: sum(len(guest.timeline) for guest in self._guests))
         self._require_right()

@@ -53,7 +53,9 @@ def make_pairs(setting: Setting, count: int) -> list[Pair]:
 async def measure(setting: Setting, pairs: Sequence[Pair]) -> Figures:
     stage, clients = setting.stage, setting.clients
     parts = [Part(stage.url, pairs[number::clients]) for number in range(clients)]
-    played, meter = await perform(stage, play, parts, warm_up=WARM_UP, seconds=SECONDS)
+    played, meter = await perform(
+        stage, play, parts, warm_up=setting.seconds(WARM_UP), seconds=setting.seconds(SECONDS)
+    )
     return figures(played, meter)
 
 
