@@ -1,7 +1,8 @@
 """What has been answered for and SQLite has not committed yet: a record for each group of requests.
 
 A commit of SQLite writes every page that a group has touched, and nearly every item lies on a page of its own; a record
-holds nothing but the items. So SQLite commits once for many groups, and until then the journal stands in for it.
+holds nothing but the items. So SQLite commits once for many groups, when nobody waits or the journal is full, and
+until then the journal stands in for it.
 
 The file keeps its size, so that writing changes nothing but data. After each commit it is written from its beginning
 again. A record names the round that it belongs to, and SQLite holds the round that counts, changed by the very commit
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-SIZE = 8 * 1024 * 1024
+SIZE = 16 * 1024 * 1024
 HEAD = struct.Struct(">QII")
 """A record's round, length and checksum."""
 
@@ -30,6 +31,10 @@ class Journal:
         self._current = current
         self._make_room(path.parent)
         self._end = sum(HEAD.size + len(record) for record in self._found(size))
+
+    @property
+    def has_records(self) -> bool:
+        return self._end > 0
 
     def append(self, record: bytes) -> bool:
         """Return when the record is on disk; False, and nothing happens, where there is no room for it."""

@@ -24,8 +24,6 @@ STATEMENTS = 512
 # Pages in the log before they are moved to the file: fewer moves, each of them longer.
 CHECKPOINT_PAGES = 4000
 EXPIRED_AT_ONCE = 1000
-# Groups of requests that the journal takes before SQLite commits them together.
-GROUPS_A_COMMIT = 200
 ROUND_BITS = 63
 # What expired longer ago than this was rather not meant to be a time, and is kept.
 LONG_AGO_SECONDS = 5 * 365 * 24 * 3600
@@ -199,7 +197,6 @@ class Store:
         self._database.execute("CREATE TABLE IF NOT EXISTS rounds (number PRIMARY KEY, round) WITHOUT ROWID")
         self._shelves: dict[str, Shelf] = {}
         self._notes: list[bytes] = []
-        self._groups = 0
         # Something happened that the journal cannot tell.
         self._must_commit = False
         # A commit failed, and may be found on disk all the same: what follows is not for the journal before another.
@@ -217,6 +214,12 @@ class Store:
         if self._journal is not None:
             self._journal.close()
         self._database.close()
+
+    def settle(self) -> None:
+        """Have SQLite commit what the journal stands in for: it takes a moment, best one in which nobody waits."""
+        if self._journal is not None and self._journal.has_records:
+            with self.transaction():
+                self._must_commit = True
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -254,13 +257,9 @@ class Store:
 
     def _keep(self) -> None:
         """In the journal if that can tell it, else by a commit of all that has happened since the last."""
-        if self._journal is None or self._must_commit or self._is_doubtful or self._groups >= GROUPS_A_COMMIT:
+        journal, must_commit = self._journal, self._must_commit or self._is_doubtful
+        if journal is None or must_commit or (self._notes and not journal.append(b"[%b]" % b",".join(self._notes))):
             self._commit()
-        elif self._notes:
-            if self._journal.append(b"[%b]" % b",".join(self._notes)):
-                self._groups += 1
-            else:
-                self._commit()
         self._notes.clear()
 
     def _commit(self) -> None:
@@ -268,7 +267,7 @@ class Store:
         self._database.execute("INSERT OR REPLACE INTO rounds VALUES (1, ?)", [following])
         self._is_doubtful = True
         self._database.execute("COMMIT")
-        self._groups, self._must_commit, self._is_doubtful = 0, False, False
+        self._must_commit, self._is_doubtful = False, False
         if self._journal is not None:
             self._journal.begin(following)
 

@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 BODY_BYTES = 64 * 1024 * 1024
 TARGET = b"x-amz-target"
 SWEEP_SECONDS = 60.0
+PAUSE_SECONDS = 0.2
+"""Without a request, and what has been put off is done."""
 
 
 @dataclass(slots=True)
@@ -35,9 +37,13 @@ class Server:
         self._asked: list[Asked] = []
         self._loop = asyncio.get_running_loop()
         self._sweep = self._loop.call_later(SWEEP_SECONDS, self._sweep_up)
+        self._answered_at = 0.0
+        self._pause: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         self._sweep.cancel()
+        if self._pause is not None:
+            self._pause.cancel()
 
     def make_connection(self) -> asyncio.Protocol:
         return Connection(self._take)
@@ -52,6 +58,21 @@ class Server:
         answers = self._service.answer_all([(one.operation, one.body) for one in asked])
         for one, answer in zip(asked, answers, strict=True):
             one.connection.answer(answer, keeps_open=one.keeps_open)
+        self._answered_at = self._loop.time()
+        if self._pause is None:
+            self._pause = self._loop.call_later(PAUSE_SECONDS, self._settle)
+
+    def _settle(self) -> None:
+        """When nobody has asked for a while; else look again when that may be so."""
+        rest = self._answered_at + PAUSE_SECONDS - self._loop.time()
+        if rest > 0:
+            self._pause = self._loop.call_later(rest, self._settle)
+            return
+        self._pause = None
+        try:
+            self._service.settle()
+        except Exception:
+            logger.exception("What the journal holds could not be committed; it stays there")
 
     def _sweep_up(self) -> None:
         """Delete what has expired, a part at a time so that nobody waits long."""

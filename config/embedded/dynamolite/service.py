@@ -74,6 +74,10 @@ class Service:
         self._tokens.keep_new()
         return answers
 
+    def settle(self) -> None:
+        """Do what has been put off."""
+        self._store.settle()
+
     def sweep(self) -> int:
         """Delete some of what has expired; return how many items that were."""
         with self._store.transaction():

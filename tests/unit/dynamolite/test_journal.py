@@ -1,6 +1,7 @@
 """What was answered is there after a crash, wherever that strikes."""
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.embedded.dynamolite.journal import HEAD, Journal
-from config.embedded.dynamolite.rows import GROUPS_A_COMMIT
+from config.embedded.dynamolite.journal import HEAD, SIZE, Journal
 from tests.unit.dynamolite.engine import PLAIN, TABLE, Engine, Refused, plain, values
 from tests.unit.dynamolite.test_service import Uncommitting
 
@@ -119,13 +119,48 @@ class TestCrashes:
         crashed.store.close()
 
     def test_before_and_behind_every_commit(self, engine: Engine, tmp_path: Path) -> None:
-        for number in range(GROUPS_A_COMMIT + 3):
+        for number in range(6):
             engine.put(pk=str(number), value=number)
-            if number >= GROUPS_A_COMMIT - 2:
+            for settles in (False, True):
+                if settles and number % 2:
+                    engine.service.settle()
                 crashed = after_a_crash(tmp_path)
                 assert len(crashed.all()) == number + 1
                 crashed.store.close()
                 shutil.rmtree(tmp_path / "crashed")
+
+    def test_what_is_settled_needs_no_journal(self, engine: Engine, tmp_path: Path) -> None:
+        engine.put(pk="before")
+        old = engine.store._round()
+        engine.service.settle()
+        settled = engine.store._round()
+        assert settled != old
+        (tmp_path / "file.journal").write_bytes(b"")
+        crashed = after_a_crash(tmp_path)
+        assert [item["pk"] for item in crashed.all()] == ["before"]
+        crashed.store.close()
+
+    def test_where_nothing_was_written_nothing_is_settled(self, engine: Engine) -> None:
+        engine.service.settle()
+        old = engine.store._round()
+        engine.find(pk="nobody")
+        engine.service.settle()
+        assert engine.store._round() == old
+
+    def test_a_settling_that_failed_is_made_up_for(
+        self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = engine.store
+        engine.put(pk="before")
+        with monkeypatch.context() as broken:
+            broken.setattr(store, "_database", Uncommitting(store._database))
+            with pytest.raises(sqlite3.OperationalError):
+                engine.service.settle()
+        assert [item["pk"] for item in engine.all()] == ["before"]
+        engine.put(pk="after")
+        crashed = after_a_crash(tmp_path)
+        assert [item["pk"] for item in crashed.all()] == ["after", "before"]
+        crashed.store.close()
 
     def test_a_second_crash_finds_what_the_first_left(self, engine: Engine, tmp_path: Path) -> None:
         engine.put(pk="before")
@@ -204,8 +239,11 @@ class TestCrashes:
         assert [item["pk"] for item in engine.all()] == ["before"]
 
     def test_more_than_the_journal_holds_is_committed(self, engine: Engine, tmp_path: Path) -> None:
-        for number in range(30):
-            engine.put(pk=str(number), text="x" * 390_000)
+        large, old = 390_000, engine.store._round()
+        count = SIZE // large + 2
+        for number in range(count):
+            engine.put(pk=str(number), text="x" * large)
+        assert engine.store._round() != old
         crashed = after_a_crash(tmp_path)
-        assert all(crashed.find(pk=str(number)) is not None for number in range(30))
+        assert all(crashed.find(pk=str(number)) is not None for number in range(count))
         crashed.store.close()

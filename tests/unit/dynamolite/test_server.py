@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -187,6 +188,62 @@ async def test_what_expired_is_swept_up_until_nothing_is_left(engine: Engine, mo
 
     server = Server(Sweeping(engine.store))
     await asyncio.wait_for(done.wait(), timeout=5)
+    server.close()
+
+
+class Settling(Service):
+    """Tells when it was asked to settle, and fails the first time."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.store)
+        self.settled: asyncio.Queue[float] = asyncio.Queue()
+        self.is_broken = True
+
+    def settle(self) -> None:
+        self.settled.put_nowait(asyncio.get_running_loop().time())
+        if self.is_broken:
+            self.is_broken = False
+            raise OSError("not now")
+        super().settle()
+
+
+async def test_what_was_put_off_is_done_when_nobody_asks_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(tmp_path / "file")
+    engine.create_tables()
+    monkeypatch.setattr(server_module, "PAUSE_SECONDS", pause := 0.05)
+    loop, service = asyncio.get_running_loop(), Settling(engine)
+    server = Server(service)
+    connection = server.make_connection()
+    connection.connection_made(Transport())
+    rounds = [engine.store._round()]
+    for number in range(2):
+        asked_at = loop.time()
+        connection.data_received(put(str(number)))
+        settled_at = await asyncio.wait_for(service.settled.get(), timeout=5)
+        assert settled_at - asked_at > pause * 0.9
+        rounds.append(engine.store._round())
+    assert "could not be committed" in caplog.text
+    assert rounds[1] == rounds[0] != rounds[2], "the first failed, the second did what both had to do"
+    assert service.settled.empty()
+    server.close()
+    engine.store.close()
+
+
+async def test_who_asks_puts_it_off(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "PAUSE_SECONDS", pause := 0.05)
+    loop, service = asyncio.get_running_loop(), Settling(engine)
+    server = Server(service)
+    connection = server.make_connection()
+    connection.connection_made(Transport())
+    connection.data_received(put("first"))
+    await asyncio.sleep(pause * 0.6)
+    asked_at = loop.time()
+    connection.data_received(put("second"))
+    while (settled_at := await asyncio.wait_for(service.settled.get(), timeout=5)) < asked_at:
+        """This machine stood still between the two."""
+    assert settled_at - asked_at > pause * 0.9
     server.close()
 
 
