@@ -31,6 +31,7 @@ os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "embedded")
 
 # What is about the embedded engines themselves, or about no engine at all, is not repeated on others.
 EMBEDDED_ONLY = (
+    "tests/e2e/test_bench.py",
     "tests/e2e/test_embedded_engines.py",
     "tests/e2e/test_dev_command.py",
     "tests/e2e/browser",
