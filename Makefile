@@ -8,7 +8,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 .PHONY: help run demo test test-real bench bench-rehearsal bench-growth bench-peer check format screenshots clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: .venv/embedded.stamp ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external); Ctrl-C stops it
 	@exec $(BIN)/python manage.py dev

@@ -114,7 +114,7 @@ def _options() -> argparse.Namespace:
         epilog="workloads:\n"
         + "\n".join(f"  {name:5}  {work.__doc__}" for name, work in WORKLOADS.items())
         + "\n\nthe peer:\n"
-        + "\n".join(f"  {manner:13}  {manner.told}" for manner in Manner),
+        + "\n".join(f"  {manner:13}  {manner.meaning}" for manner in Manner),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

@@ -30,14 +30,14 @@ class Manner(StrEnum):
         return self is Manner.ACKNOWLEDGING
 
     @property
-    def told(self) -> str:
-        return _TOLD[self]
+    def meaning(self) -> str:
+        return _MEANING[self]
 
 
-_TOLD = {
+_MEANING = {
     Manner.BARE: "two modules, the archive and rooms",
     Manner.SHIPPED: "the modules and options of its package's configuration",
-    Manner.ACKNOWLEDGING: "as shipped, and senders are told that a message is stored, as Parley tells them (W1)",
+    Manner.ACKNOWLEDGING: "as shipped, and senders are told that the server has a message, as Parley tells them (W1)",
 }
 
 

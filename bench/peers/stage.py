@@ -86,7 +86,7 @@ class PeerStage:
 def running_peer(packages: Packages, manner: Manner, report: Report) -> Iterator[PeerStage]:
     """Both servers, stopped with the block."""
     with ExitStack() as stack:
-        report(f"starting the peer, {packages.versions}, {manner}: {manner.told}")
+        report(f"starting the peer, {packages.versions}, {manner}: {manner.meaning}")
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-peer-")))
         # The servers' own directories are theirs alone, and they have to get there.
         directory.chmod(0o711)

@@ -242,7 +242,7 @@ async def test_who_asks_puts_it_off(engine: Engine, monkeypatch: pytest.MonkeyPa
     asked_at = loop.time()
     connection.data_received(put("second"))
     while (settled_at := await asyncio.wait_for(service.settled.get(), timeout=5)) < asked_at:
-        """This machine stood still between the two."""
+        continue  # this machine stood still between the two
     assert settled_at - asked_at > pause * 0.9
     server.close()
 
