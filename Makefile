@@ -46,7 +46,7 @@ format: .venv/dev.stamp ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 screenshots: .venv/dev.stamp ## Make the pictures in docs/screenshots anew (needs Chromium)
-	$(BIN)/python -m web.screenshots
+	$(BIN)/python -m demo.screenshots
 
 clean: ## Remove the environment, the engines and the caches; the data directory stays
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,8 +2,8 @@
 
 import unicodedata
 
-from config.kernel.errors import Invalid
-from config.kernel.ids import UserId
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import UserId
 
 LONGEST = 100
 _CONTROLS = {"Cc", "Cs", "Zl", "Zp"}

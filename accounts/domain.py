@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from config.kernel.ids import SessionId, UserId
+from foundation.kernel.ids import SessionId, UserId
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """How accounts refuse, each failure with the code that clients know it by."""
 
-from config.kernel.errors import Conflict, NotFound, RateLimited, Unauthenticated, Unavailable
+from foundation.kernel.errors import Conflict, NotFound, RateLimited, Unauthenticated, Unavailable
 
 
 class PhoneNumberTaken(Conflict):

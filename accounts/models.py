@@ -3,7 +3,7 @@
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
 
-from config.stores.dynamodb.table import PROVISIONED, Table
+from foundation.stores.dynamodb.table import PROVISIONED, Table
 
 
 class PhoneNumberIndex(GlobalSecondaryIndex["UserModel"]):

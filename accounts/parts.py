@@ -18,10 +18,10 @@ from accounts.services.verification import TokenVerifier
 from accounts.stores.codes import LoginCodes
 from accounts.stores.sessions import SessionStore
 from accounts.stores.users import UserStore
-from config.kernel.clock import Clock
-from config.kernel.ids import IdFactory
-from config.stores.dynamodb import Database
-from config.stores.limits import RateLimiter
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import IdFactory
+from foundation.stores.dynamodb import Database
+from foundation.stores.redis.limits import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import re
 
 import phonenumbers
 
-from config.kernel.errors import Invalid
+from foundation.kernel.errors import Invalid
 
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 

@@ -29,15 +29,15 @@ from chats.domain import Membership, Role, Tally
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.embedded.dynamodb import LIST_TABLES, DynamoDbEngine
-from config.embedded.kafka import KafkaEngine
-from config.kernel.clock import SystemClock
-from config.kernel.ids import ChatId, IdFactory, UserId
-from config.kernel.promise import Promise
-from config.stores.announcer import Announcer
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.kafka import EventProducer, KafkaOptions
-from config.stores.metrics import DYNAMODB_ITEMS, DYNAMODB_REQUESTS
+from engines.dynamodb import LIST_TABLES, DynamoDbEngine
+from engines.kafka import KafkaEngine
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.kernel.promise import Promise
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.kafka import EventProducer, KafkaOptions
+from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.metrics import DYNAMODB_ITEMS, DYNAMODB_REQUESTS
 from messaging.domain import Draft, Message, Sent
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest

@@ -19,12 +19,12 @@ from pathlib import Path
 import django
 
 from bench.stage import Report, Stage
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.kafka import KafkaEngine
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.probe import get_status
-from config.embedded.processes import PROJECT_ROOT, ChildProcess, ignore_line, stop_together
-from config.embedded.redis import RedisEngine
+from engines.dynamodb import DynamoDbEngine
+from engines.kafka import KafkaEngine
+from engines.ports import LOOPBACK, ReservedPort
+from engines.probe import get_status
+from engines.processes import PROJECT_ROOT, ChildProcess, ignore_line, stop_together
+from engines.redis import RedisEngine
 
 MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
 EXTERNAL = ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from bench.launch import SETTINGS
-from config.embedded.processes import PROJECT_ROOT
+from engines.processes import PROJECT_ROOT
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -14,7 +14,7 @@ import psutil
 from bench.frames import BODY
 from bench.meter import Meter, metering
 from bench.processes import ClientProcesses, cpu_of, queued_of
-from config.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, UserId
 
 if TYPE_CHECKING:
     from config.wiring import Wiring

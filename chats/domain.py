@@ -5,9 +5,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from config.kernel.clock import to_iso
-from config.kernel.errors import Invalid
-from config.kernel.ids import ChatId, UserId
+from foundation.kernel.clock import to_iso
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import ChatId, UserId
 
 MAX_MEMBERS = 1000
 MAX_NAME = 100

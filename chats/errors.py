@@ -1,6 +1,6 @@
 """What can go wrong with chats, each failure named after the fact it states."""
 
-from config.kernel.errors import Conflict, Forbidden, NotFound
+from foundation.kernel.errors import Conflict, Forbidden, NotFound
 
 
 class ChatNotFound(NotFound):

@@ -5,8 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from chats.domain import Chat, Membership
-from config.kernel.events import Event
-from config.kernel.ids import EventId, UserId
+from foundation.kernel.events import Event
+from foundation.kernel.ids import EventId, UserId
 
 
 class Change(StrEnum):

@@ -3,7 +3,7 @@
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
-from config.stores.dynamodb.table import ON_DEMAND, PROVISIONED, Table
+from foundation.stores.dynamodb.table import ON_DEMAND, PROVISIONED, Table
 
 
 class ChatModel(Table):

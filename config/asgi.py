@@ -11,10 +11,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.embedded")
 
 http = get_asgi_application()
 
-from config.http.gate import Gate  # noqa: E402 - the settings must be loaded first
 from config.wiring import wiring  # noqa: E402
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
 from delivery.gateway.lost import NoSuchSocket  # noqa: E402
+from foundation.server.gate import Gate  # noqa: E402 - the settings must be loaded first
 
 parts = wiring()
 parts.producer.start()

@@ -5,13 +5,13 @@ from django.urls import URLPattern, URLResolver, path
 
 from accounts.api.urls import routes as account_routes
 from chats.api.urls import routes as chat_routes
-from config.demo.views import routes as demo_routes
-from config.http.assets import AssetView
-from config.http.health import LiveView, MetricsView, ReadyView
-from config.http.pages import PageView
-from config.http.schema import DocsView, SchemaView
 from config.wiring import wiring
 from delivery.api.urls import routes as delivery_routes
+from demo.views import routes as demo_routes
+from foundation.rest.assets import AssetView
+from foundation.rest.health import LiveView, MetricsView, ReadyView
+from foundation.rest.pages import PageView
+from foundation.rest.schema import DocsView, SchemaView
 from messaging.api.urls import routes as message_routes
 
 parts = wiring()
@@ -40,7 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
 if settings.EMBEDDED:
     urlpatterns += demo_routes(parts.demo_stage)
 
-handler400 = "config.http.problems.bad_request"
-handler403 = "config.http.problems.forbidden"
-handler404 = "config.http.problems.not_found"
-handler500 = "config.http.problems.server_error"
+handler400 = "foundation.rest.problems.bad_request"
+handler403 = "foundation.rest.problems.forbidden"
+handler404 = "foundation.rest.problems.not_found"
+handler500 = "foundation.rest.problems.server_error"

@@ -38,22 +38,7 @@ from chats.services.posting import Posting
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.demo.stage import Company, Stage
-from config.http.addresses import ClientAddress
-from config.http.authentication import Verify
-from config.http.health import EngineProbes
-from config.http.throttling import CallerThrottle
-from config.kernel.clock import SystemClock
-from config.kernel.cursors import CursorCodec
-from config.kernel.ids import IdFactory, SessionId
 from config.settings.kafka import uses_iam
-from config.stores.announcer import Announcer
-from config.stores.control import RevocationChannel
-from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions
-from config.stores.limits import Limit, RateLimiter
-from config.stores.msk_iam import MskIamTokens
-from config.stores.redis import RedisOptions, connect, connect_async, naming_failures
 from delivery.fanout.gaps import Gaps
 from delivery.fanout.members import MemberCache
 from delivery.fanout.processor import Processor
@@ -66,6 +51,21 @@ from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from delivery.stores.connections import Routes
 from delivery.stores.watermarks import WatermarkStore
+from demo.stage import Company, Stage
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.ids import IdFactory, SessionId
+from foundation.rest.addresses import ClientAddress
+from foundation.rest.authentication import Verify
+from foundation.rest.health import EngineProbes
+from foundation.rest.throttling import CallerThrottle
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions
+from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka.msk_iam import MskIamTokens
+from foundation.stores.redis.client import RedisOptions, connect, connect_async, naming_failures
+from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.limits import Limit, RateLimiter
 from messaging.services.allowance import SendAllowance
 from messaging.services.committer import Committer
 from messaging.services.history import History

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from chats.domain import ListedChat
-from config.kernel.clock import to_iso
-from config.kernel.ids import ChatId
+from foundation.kernel.clock import to_iso
+from foundation.kernel.ids import ChatId
 from messaging.domain import Message
 
 

@@ -1,6 +1,6 @@
 """How delivery fails."""
 
-from config.kernel.errors import Invalid
+from foundation.kernel.errors import Invalid
 
 
 class SequenceOutOfRange(Invalid):

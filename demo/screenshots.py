@@ -1,4 +1,4 @@
-"""`python -m web.screenshots`: the pictures of the README, taken from a run of its own with the demo in it."""
+"""`python -m demo.screenshots`: the pictures of the README, taken from a run of its own with the demo in it."""
 
 import contextlib
 import re

@@ -10,10 +10,10 @@ from accounts.services.registration import Registration
 from accounts.services.sessions import Sessions
 from chats.domain import ChatDraft, ChatState, ChatType
 from chats.services.creation import ChatCreation
-from config.demo.script import PEOPLE, SCENES, Scene
-from config.kernel.errors import Invalid
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
+from demo.script import PEOPLE, SCENES, Scene
+from foundation.kernel.errors import Invalid
 from messaging.domain import Draft
 from messaging.services.committer import Committer
 

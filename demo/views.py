@@ -6,10 +6,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.api.serializers import login_body
-from config.demo.script import PEOPLE
-from config.demo.stage import Stage
-from config.http.serializers import StrictSerializer, TextField
-from config.http.views import PublicView, given
+from demo.script import PEOPLE
+from demo.stage import Stage
+from foundation.rest.serializers import StrictSerializer, TextField
+from foundation.rest.views import PublicView, given
 
 
 class DemoLoginBody(StrictSerializer):

@@ -5,7 +5,7 @@ import os
 import threading
 from typing import TextIO
 
-from config.embedded.processes import LineSink
+from engines.processes import LineSink
 
 NAME_WIDTH = 8
 RESET = "\033[0m"

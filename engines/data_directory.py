@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from config.embedded.engine import Engine
-from config.embedded.errors import DataDirectoryInUse, DataDirectoryUnusable
+from engines.engine import Engine
+from engines.errors import DataDirectoryInUse, DataDirectoryUnusable
 
 LOCK_NAME = "dev.lock"
 ENGINES_NAME = "engines.json"

@@ -7,11 +7,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
 
-from config.embedded.engine import Engine, Pause
-from config.embedded.errors import EngineMissing
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.probe import post_status
-from config.embedded.processes import ChildProcess, LineSink, ignore_line
+from engines.engine import Engine, Pause
+from engines.errors import EngineMissing
+from engines.ports import LOOPBACK, ReservedPort
+from engines.probe import post_status
+from engines.processes import ChildProcess, LineSink, ignore_line
 
 REGION = "us-east-1"
 FILE_NAME = "dynamolite.sqlite"
@@ -64,7 +64,7 @@ class DynamoDbEngine(Engine):
                 f"DynamoDB's engine cannot start without {' and '.join(missing)}: "
                 "run `pip install -r requirements-embedded.txt`."
             )
-        command = [sys.executable, "-m", "config.embedded.dynamolite", "--host", LOOPBACK]
+        command = [sys.executable, "-m", "engines.dynamolite", "--host", LOOPBACK]
         command += ["--port", str(self._port.number)]
         if self._data_dir is not None:
             command += ["--file", str(self._data_dir / FILE_NAME)]

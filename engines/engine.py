@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ClassVar, TypeAlias
 
-from config.embedded.errors import EngineFailed, describe_exit
-from config.embedded.processes import ChildProcess, LineSink, ignore_line, stop_together
+from engines.errors import EngineFailed, describe_exit
+from engines.processes import ChildProcess, LineSink, ignore_line, stop_together
 
 Pause: TypeAlias = Callable[[float], None]
 

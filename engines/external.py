@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from config.embedded.errors import EngineUnnamed
+from engines.errors import EngineUnnamed
 
 AWS = "AWS"
 

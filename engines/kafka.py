@@ -9,11 +9,11 @@ from typing import ClassVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from config.embedded.engine import PROBE_INTERVAL, Engine, Pause
-from config.embedded.kafkalite.signals import BRING_UP, TAKE_DOWN
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.processes import ChildProcess, LineSink, ignore_line
-from config.kernel.events import TOPICS
+from engines.engine import PROBE_INTERVAL, Engine, Pause
+from engines.kafkalite.signals import BRING_UP, TAKE_DOWN
+from engines.ports import LOOPBACK, ReservedPort
+from engines.processes import ChildProcess, LineSink, ignore_line
+from foundation.kernel.events import TOPICS
 
 PARTITIONS = 3
 PROBE_TIMEOUT = 2.0
@@ -57,7 +57,7 @@ class KafkaEngine(Engine):
         self._port.release()
 
     def _launch(self) -> ChildProcess:
-        command = [sys.executable, "-m", "config.embedded.kafkalite", "--host", LOOPBACK]
+        command = [sys.executable, "-m", "engines.kafkalite", "--host", LOOPBACK]
         command += ["--port", str(self._port.number), "--partitions", str(PARTITIONS), *self._topics]
         self._port.hand_over()
         return ChildProcess(self.name, command, log=self._log)

@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from config.embedded.errors import PortUnusable
+from engines.errors import PortUnusable
 
 LOOPBACK = "127.0.0.1"
 

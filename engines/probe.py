@@ -3,7 +3,7 @@
 import http.client
 from collections.abc import Mapping
 
-from config.embedded.ports import LOOPBACK
+from engines.ports import LOOPBACK
 
 TIMEOUT = 5.0
 

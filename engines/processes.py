@@ -15,7 +15,7 @@ from typing import IO, TypeAlias, cast
 
 LineSink: TypeAlias = Callable[[str], None]
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
 TETHER = Path(__file__).with_name("tether.py")
 KEPT_LINES = 20
 POLL_INTERVAL = 0.01

@@ -11,10 +11,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config.embedded.engine import Engine, Pause
-from config.embedded.errors import EngineMissing
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.processes import ChildProcess, LineSink, ignore_line
+from engines.engine import Engine, Pause
+from engines.errors import EngineMissing
+from engines.ports import LOOPBACK, ReservedPort
+from engines.processes import ChildProcess, LineSink, ignore_line
 
 PROBE_TIMEOUT = 2.0
 

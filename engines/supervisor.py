@@ -12,18 +12,18 @@ from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
 
-from config.embedded.console import Console
-from config.embedded.data_directory import describe_engines, exclusive_directory
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.engine import STOP_GRACE, Engine
-from config.embedded.errors import ServiceFailed, describe_exit
-from config.embedded.external import describe_external
-from config.embedded.kafka import KafkaEngine
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.probe import get_status
-from config.embedded.processes import PROJECT_ROOT, ChildProcess, stop_together
-from config.embedded.redis import RedisEngine
-from config.embedded.watch import StopRequested, Watch
+from engines.console import Console
+from engines.data_directory import describe_engines, exclusive_directory
+from engines.dynamodb import DynamoDbEngine
+from engines.engine import STOP_GRACE, Engine
+from engines.errors import ServiceFailed, describe_exit
+from engines.external import describe_external
+from engines.kafka import KafkaEngine
+from engines.ports import LOOPBACK, ReservedPort
+from engines.probe import get_status
+from engines.processes import PROJECT_ROOT, ChildProcess, stop_together
+from engines.redis import RedisEngine
+from engines.watch import StopRequested, Watch
 
 SETTINGS = "config.settings.embedded"
 MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))

@@ -7,8 +7,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from types import FrameType
 
-from config.embedded.errors import ChildDied, describe_exit
-from config.embedded.processes import ChildProcess
+from engines.errors import ChildDied, describe_exit
+from engines.processes import ChildProcess
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from config.kernel.ids import ChatId, ConnectionId, MessageId, UserId
+from foundation.kernel.ids import ChatId, ConnectionId, MessageId, UserId
 from messaging.errors import ContentTooLarge, InvalidDraft
 
 MAX_CONTENT_BYTES = 4096

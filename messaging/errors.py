@@ -1,6 +1,6 @@
 """How messaging says no."""
 
-from config.kernel.errors import Conflict, Invalid, NotFound, Unavailable
+from foundation.kernel.errors import Conflict, Invalid, NotFound, Unavailable
 
 
 class InvalidDraft(Invalid):

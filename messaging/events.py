@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from config.kernel.events import ORIGIN_HEADER, Event
-from config.kernel.ids import ConnectionId, EventId
-from config.stores.kafka import Outgoing
+from foundation.kernel.events import ORIGIN_HEADER, Event
+from foundation.kernel.ids import ConnectionId, EventId
+from foundation.stores.kafka import Outgoing
 from messaging.domain import Message
 
 

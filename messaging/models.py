@@ -2,7 +2,7 @@
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from config.stores.dynamodb.table import ON_DEMAND, Table
+from foundation.stores.dynamodb.table import ON_DEMAND, Table
 
 
 class MessageModel(Table):

@@ -13,11 +13,11 @@ import pytest
 import redis
 from xdist.remote import Producer
 
-from config.embedded.redis import RedisEngine
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.kafka import EventProducer, KafkaOptions
-from config.stores.redis import RedisOptions, connect
 from config.wiring import TABLES
+from engines.redis import RedisEngine
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.kafka import EventProducer, KafkaOptions
+from foundation.stores.redis.client import RedisOptions, connect
 from tests import workers
 from tests.e2e.browser import chromium
 from tests.engines import choice, java

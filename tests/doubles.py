@@ -9,9 +9,9 @@ from time import monotonic, sleep
 
 import psutil
 
-from config.kernel.caller import Caller
-from config.kernel.errors import Unauthenticated
-from config.kernel.ids import SessionId, UserId, is_user_id
+from foundation.kernel.caller import Caller
+from foundation.kernel.errors import Unauthenticated
+from foundation.kernel.ids import SessionId, UserId, is_user_id
 
 
 class SettableClock:

@@ -19,10 +19,10 @@ from accounts.api.serializers import (
 from accounts.errors import InvalidCode, InvalidRefreshToken, SessionRevoked, SmsUnavailable, TooManyAttempts
 from accounts.services.login import LoginAttempt, PhoneLogin
 from accounts.services.sessions import Sessions
-from config.http.addresses import ClientAddress
-from config.http.documentation import BODY_FAILURES, problems
-from config.http.views import ParleyView, PublicView, given
-from config.kernel.errors import RateLimited
+from foundation.kernel.errors import RateLimited
+from foundation.rest.addresses import ClientAddress
+from foundation.rest.documentation import BODY_FAILURES, problems
+from foundation.rest.views import ParleyView, PublicView, given
 
 _SECRET = {"Cache-Control": "no-store"}
 

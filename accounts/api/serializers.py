@@ -9,9 +9,9 @@ from accounts import display_names
 from accounts.domain import PublicUser, Session, User
 from accounts.services.login import CodeSent, Login
 from accounts.services.sessions import TokenPair
-from config.http.serializers import StrictSerializer, TextField
-from config.kernel.clock import to_iso
-from config.kernel.ids import SessionId
+from foundation.kernel.clock import to_iso
+from foundation.kernel.ids import SessionId
+from foundation.rest.serializers import StrictSerializer, TextField
 
 
 class PhoneNumberField(TextField):

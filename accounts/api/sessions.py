@@ -8,13 +8,13 @@ from accounts.api import examples
 from accounts.api.serializers import SessionPage, session_body
 from accounts.errors import SessionNotFound
 from accounts.services.sessions import Sessions
-from config.http.documentation import problems
-from config.http.serializers import PageQuery
-from config.http.throttling import ThrottledView
-from config.http.views import ParleyView, given
-from config.kernel.cursors import CursorCodec
-from config.kernel.errors import Invalid, Malformed, RateLimited
-from config.kernel.ids import SessionId
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.errors import Invalid, Malformed, RateLimited
+from foundation.kernel.ids import SessionId
+from foundation.rest.documentation import problems
+from foundation.rest.serializers import PageQuery
+from foundation.rest.throttling import ThrottledView
+from foundation.rest.views import ParleyView, given
 
 SCOPE = "sessions"
 

@@ -6,9 +6,9 @@ from accounts.api.auth import LogoutView, RefreshView, RequestCodeView, VerifyVi
 from accounts.api.sessions import SessionsView, SessionView
 from accounts.api.users import LookupView, OwnUserView, UserView
 from accounts.parts import Accounts
-from config.http.addresses import ClientAddress
-from config.http.throttling import CallerThrottle
-from config.kernel.cursors import CursorCodec
+from foundation.kernel.cursors import CursorCodec
+from foundation.rest.addresses import ClientAddress
+from foundation.rest.throttling import CallerThrottle
 
 
 def routes(

@@ -15,11 +15,11 @@ from accounts.api.serializers import (
 )
 from accounts.errors import UserNotFound
 from accounts.services.profiles import Profiles
-from config.http.documentation import BODY_FAILURES, problems
-from config.http.throttling import ThrottledView
-from config.http.views import ParleyView, given
-from config.kernel.errors import RateLimited
-from config.kernel.ids import UserId
+from foundation.kernel.errors import RateLimited
+from foundation.kernel.ids import UserId
+from foundation.rest.documentation import BODY_FAILURES, problems
+from foundation.rest.throttling import ThrottledView
+from foundation.rest.views import ParleyView, given
 
 
 class OwnUserView(ThrottledView):

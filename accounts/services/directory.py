@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from accounts.domain import PublicUser
 from accounts.stores.users import UserStore
-from config.kernel.ids import UserId
+from foundation.kernel.ids import UserId
 
 
 class UserDirectory:

@@ -6,7 +6,7 @@ Fails closed: when Redis is away, nobody logs in.
 import ipaddress
 from dataclasses import dataclass, field
 
-from config.stores.limits import Limit, RateLimiter
+from foundation.stores.redis.limits import Limit, RateLimiter
 
 HOUR = 3600.0
 

@@ -17,8 +17,8 @@ from accounts.services.registration import Registration
 from accounts.services.sessions import Sessions, TokenPair
 from accounts.services.sms import CodeMessage, SmsSender
 from accounts.stores.codes import LoginCodes, RedeemedCode
-from config.kernel.errors import Unavailable
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.errors import Unavailable
+from foundation.stores.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 

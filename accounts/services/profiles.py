@@ -4,10 +4,10 @@ from accounts import display_names, phone_numbers
 from accounts.domain import PublicUser, User
 from accounts.errors import UserNotFound
 from accounts.stores.users import UserStore
-from config.kernel.caller import Caller
-from config.kernel.clock import Clock
-from config.kernel.ids import UserId
-from config.stores.limits import Limit, RateLimiter
+from foundation.kernel.caller import Caller
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import UserId
+from foundation.stores.redis.limits import Limit, RateLimiter
 
 LOOKUPS = Limit("lookup", rate=60 / 3600, burst=60)
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accounts.errors import InvalidRefreshToken
-from config.kernel.ids import SessionId, is_session_id
+from foundation.kernel.ids import SessionId, is_session_id
 
 _FORM = re.compile(r"(sess_[0-9A-Z]{26})\.([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22})")
 

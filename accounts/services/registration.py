@@ -4,9 +4,9 @@ from accounts import display_names
 from accounts.domain import User
 from accounts.errors import PhoneNumberTaken
 from accounts.stores.users import UserStore
-from config.kernel.clock import Clock
-from config.kernel.ids import IdFactory, UserId
-from config.stores.errors import StoreUnavailable, TransactionConflict
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import IdFactory, UserId
+from foundation.stores.errors import StoreUnavailable, TransactionConflict
 
 
 class Registration:

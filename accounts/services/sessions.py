@@ -19,11 +19,11 @@ from accounts.services.refresh_tokens import RefreshToken, RefreshTokens
 from accounts.services.tokens import AccessTokens
 from accounts.services.verification import TokenVerifier
 from accounts.stores.sessions import Rotation, SessionStore
-from config.kernel.caller import Caller
-from config.kernel.clock import Clock
-from config.kernel.ids import IdFactory, SessionId, UserId
-from config.kernel.retry import RetryPolicy
-from config.stores.errors import StoreUnavailable, TransactionConflict
+from foundation.kernel.caller import Caller
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import IdFactory, SessionId, UserId
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import StoreUnavailable, TransactionConflict
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import orjson
 from botocore.exceptions import BotoCoreError, ClientError
 
 from accounts.errors import SmsUnavailable
-from config.kernel.clock import Clock, to_iso
+from foundation.kernel.clock import Clock, to_iso
 
 if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient

@@ -13,9 +13,9 @@ import jwt
 from jwt.types import Options
 
 from accounts.errors import InvalidToken, TokenExpired
-from config.kernel.caller import Caller
-from config.kernel.clock import Clock
-from config.kernel.ids import SessionId, UserId, is_session_id, is_user_id
+from foundation.kernel.caller import Caller
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import SessionId, UserId, is_session_id, is_user_id
 
 ALGORITHM = "HS256"
 ISSUER = "parley"

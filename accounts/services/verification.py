@@ -14,9 +14,9 @@ from accounts.domain import Session
 from accounts.errors import SessionRevoked
 from accounts.services.tokens import AccessTokens
 from accounts.stores.sessions import SessionStore
-from config.kernel.caller import Caller
-from config.kernel.clock import Clock
-from config.kernel.ids import SessionId, UserId
+from foundation.kernel.caller import Caller
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import SessionId, UserId
 
 REMEMBERED_FOR = timedelta(seconds=3)
 REMEMBERED_SESSIONS = 20_000

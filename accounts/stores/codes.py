@@ -13,7 +13,7 @@ from typing import cast
 import redis
 
 from accounts.errors import InvalidCode, TooManyAttempts
-from config.stores.redis import naming_failures
+from foundation.stores.redis.client import naming_failures
 
 LIFETIME = 300
 ATTEMPTS = 5

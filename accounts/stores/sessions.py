@@ -11,10 +11,10 @@ from datetime import datetime
 
 from accounts.domain import Session
 from accounts.models import SessionModel
-from config.kernel.clock import from_iso, to_iso
-from config.kernel.ids import SessionId, UserId, is_session_id
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation
-from config.stores.errors import ConditionFailed
+from foundation.kernel.clock import from_iso, to_iso
+from foundation.kernel.ids import SessionId, UserId, is_session_id
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation
+from foundation.stores.errors import ConditionFailed
 
 VALIDATE = AccessPattern("Validate session", SessionModel, Operation.GET, "session_id", Consistency.EVENTUAL)
 CONFIRM = AccessPattern("Confirm session", SessionModel, Operation.GET, "session_id", Consistency.STRONG)

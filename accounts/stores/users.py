@@ -10,10 +10,10 @@ from datetime import datetime
 from accounts.domain import User
 from accounts.errors import PhoneNumberTaken
 from accounts.models import UserModel
-from config.kernel.clock import from_iso, to_iso
-from config.kernel.ids import UserId, is_user_id
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation
-from config.stores.errors import ConditionFailed, TransactionCancelled
+from foundation.kernel.clock import from_iso, to_iso
+from foundation.kernel.ids import UserId, is_user_id
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation
+from foundation.stores.errors import ConditionFailed, TransactionCancelled
 
 GET_USER = AccessPattern("Get user by ID", UserModel, Operation.GET, "user_id", Consistency.EVENTUAL)
 GET_USERS = AccessPattern("Get users by ID", UserModel, Operation.BATCH_GET, "user_id", Consistency.EVENTUAL)

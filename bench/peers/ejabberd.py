@@ -13,9 +13,9 @@ from bench.peers.owner import Owner
 from bench.peers.packages import Packages
 from bench.peers.postgres import DATABASE, USER, PostgresEngine
 from bench.peers.stanzas import FEATURES, HEADER
-from config.embedded.engine import Engine
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.processes import ChildProcess
+from engines.engine import Engine
+from engines.ports import LOOPBACK, ReservedPort
+from engines.processes import ChildProcess
 
 ERLANG = ("+K", "true", "+P", "250000")
 LIMITS = {"ERL_MAX_PORTS": "32000", "ERL_MAX_ETS_TABLES": "1400"}

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.peers.owner import Owner
-from config.embedded.engine import Engine
-from config.embedded.errors import EngineFailed
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.processes import ChildProcess
+from engines.engine import Engine
+from engines.errors import EngineFailed
+from engines.ports import LOOPBACK, ReservedPort
+from engines.processes import ChildProcess
 
 USER = DATABASE = "ejabberd"
 WITHIN = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 from bench.peers.stanzas import BIND, FAILURES, FEATURES, HEADER, PRESENCE, authentication, end_of_stanza
-from config.embedded.ports import LOOPBACK
+from engines.ports import LOOPBACK
 
 Receive = Callable[[bytes], None]
 END = b"</stream:stream>"

@@ -9,9 +9,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from chats.domain import MAX_MEMBERS, MAX_NAME, ChatType, Role
-from config.http.serializers import StrictSerializer, TextField
-from config.kernel.clock import from_iso
-from config.kernel.ids import is_user_id
+from foundation.kernel.clock import from_iso
+from foundation.kernel.ids import is_user_id
+from foundation.rest.serializers import StrictSerializer, TextField
 
 USER_ID_PATTERN = "^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 NAME_PATTERN = (

@@ -5,7 +5,7 @@ from django.urls import URLPattern, path
 from chats.api.views import ChatView, MembersView, MemberView, MuteView
 from chats.services.details import ChatDetails
 from chats.services.members import Members
-from config.http.authentication import Verify
+from foundation.rest.authentication import Verify
 
 
 def routes(*, details: ChatDetails, members: Members, verify: Verify) -> list[URLPattern]:

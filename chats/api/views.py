@@ -33,12 +33,12 @@ from chats.errors import (
 from chats.services.creation import ChatCreation
 from chats.services.details import ChatDetails
 from chats.services.members import Members
-from config.http.documentation import BODY_FAILURES, problems
-from config.http.serializers import PageQuery
-from config.http.views import ParleyView, given
-from config.kernel.clock import to_iso
-from config.kernel.errors import Invalid, Malformed
-from config.kernel.ids import ChatId, UserId
+from foundation.kernel.clock import to_iso
+from foundation.kernel.errors import Invalid, Malformed
+from foundation.kernel.ids import ChatId, UserId
+from foundation.rest.documentation import BODY_FAILURES, problems
+from foundation.rest.serializers import PageQuery
+from foundation.rest.views import ParleyView, given
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 

@@ -4,7 +4,7 @@ from chats.domain import Standing
 from chats.errors import ChatNotFound, DirectChatIsFixed
 from chats.stores.chats import ChatStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.ids import ChatId, UserId, is_chat_id
+from foundation.kernel.ids import ChatId, UserId, is_chat_id
 
 
 class Access:

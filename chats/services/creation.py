@@ -15,12 +15,12 @@ from chats.services.news import News
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import Clock
-from config.kernel.errors import Invalid
-from config.kernel.ids import ChatId, IdFactory, UserId
-from config.stores.dynamodb import Database, Write
-from config.stores.dynamodb.database import TRANSACTION_ITEMS
-from config.stores.errors import TransactionCancelled, TransactionConflict
+from foundation.kernel.clock import Clock
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.stores.dynamodb import Database, Write
+from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
+from foundation.stores.errors import TransactionCancelled, TransactionConflict
 
 BESIDE_MEMBERS = 3
 MAX_BORN_TOGETHER = TRANSACTION_ITEMS - BESIDE_MEMBERS

@@ -7,8 +7,8 @@ The table of idempotency keys belongs to `messaging`, which stands above `chats`
 from datetime import datetime
 from typing import Protocol
 
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import Write
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Write
 
 
 class CreationKeys(Protocol):

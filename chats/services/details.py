@@ -8,9 +8,9 @@ from chats.services.access import Access
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import Clock
-from config.kernel.ids import ChatId, UserId
-from config.stores.errors import ConditionFailed
+from foundation.kernel.clock import Clock
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.errors import ConditionFailed
 
 
 class ChatDetails:

@@ -10,10 +10,10 @@ from chats.domain import MAX_MEMBERS, Member, Membership, Role
 from chats.errors import AlreadyAMember, GroupFull
 from chats.services.leaving import Leaving
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import Clock
-from config.kernel.errors import Invalid
-from config.kernel.ids import ChatId, UserId
-from config.stores.errors import ConditionFailed, TransactionConflict
+from foundation.kernel.clock import Clock
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.errors import ConditionFailed, TransactionConflict
 
 NEAR_THE_LIMIT = 100
 """From so many free places downwards, joins count again afterwards. More joins at once than this could slip through."""

@@ -7,9 +7,9 @@ transaction: no message of theirs is stored once they are out (ADR-019).
 from chats.domain import Membership
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb import Database
-from config.stores.errors import ConditionFailed, TransactionCancelled
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import ConditionFailed, TransactionCancelled
 
 STUBBORN = RetryPolicy(attempts=12, first_pause=0.01, longest_pause=0.3)
 """In a busy chat, messages hold the counter most of the time."""

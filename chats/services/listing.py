@@ -6,8 +6,8 @@ from chats.domain import ChatState, ListedChat
 from chats.stores.chats import ChatStore
 from chats.stores.counters import GET_LATEST_SEQUENCES, CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import Database
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from chats.services.joining import Joining
 from chats.services.leaving import Leaving
 from chats.services.news import News
 from chats.stores.memberships import MembershipStore
-from config.kernel.cursors import CursorCodec
-from config.kernel.ids import ChatId, UserId, is_user_id
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb import Database
-from config.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.ids import ChatId, UserId, is_user_id
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
 
 T = TypeVar("T")
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from chats.domain import Chat, Membership
 from chats.events import Change, chat_created, membership_changed
-from config.kernel.clock import Clock
-from config.kernel.events import Event
-from config.kernel.ids import IdFactory, UserId
-from config.stores.announcer import Announcer
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import Outgoing
+from foundation.kernel.clock import Clock
+from foundation.kernel.events import Event
+from foundation.kernel.ids import IdFactory, UserId
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import Outgoing
+from foundation.stores.kafka.announcer import Announcer
 
 log = logging.getLogger(__name__)
 

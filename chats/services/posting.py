@@ -8,9 +8,9 @@ from chats.domain import Tally
 from chats.errors import ChatNotFound
 from chats.stores.counters import GET_LATEST_SEQUENCES, CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.ids import ChatId, UserId, is_chat_id
-from config.stores.dynamodb import AccessPattern, Database, Key, Write
-from config.stores.dynamodb.database import BatchResult
+from foundation.kernel.ids import ChatId, UserId, is_chat_id
+from foundation.stores.dynamodb import AccessPattern, Database, Key, Write
+from foundation.stores.dynamodb.database import BatchResult
 
 
 class Posting:

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from chats.domain import Chat, ChatType
 from chats.models import ChatModel
-from config.kernel.clock import from_iso, to_iso
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from config.stores.dynamodb.database import BatchResult
+from foundation.kernel.clock import from_iso, to_iso
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
+from foundation.stores.dynamodb.database import BatchResult
 
 GET_CHAT = AccessPattern("Get chat metadata", ChatModel, Operation.GET, key="chat_id", consistency=Consistency.EVENTUAL)
 GET_NEWBORN_CHAT = AccessPattern(

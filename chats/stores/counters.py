@@ -10,10 +10,10 @@ from datetime import datetime
 
 from chats.domain import Tally
 from chats.models import CounterModel
-from config.kernel.clock import to_iso
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
-from config.stores.dynamodb.database import BatchResult
+from foundation.kernel.clock import to_iso
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
+from foundation.stores.dynamodb.database import BatchResult
 
 _SOME_LEFT = "sequence_counter = :current AND departures = :departures"
 _NOBODY_LEFT = "sequence_counter = :current AND attribute_not_exists(departures)"

@@ -11,10 +11,10 @@ from typing import Any
 
 from chats.domain import Membership, Role
 from chats.models import MembershipModel
-from config.kernel.clock import from_iso, to_iso
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from config.stores.dynamodb.database import BatchResult
+from foundation.kernel.clock import from_iso, to_iso
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
+from foundation.stores.dynamodb.database import BatchResult
 
 CHECK_USER_IN_CHAT = AccessPattern(
     "Check user in chat",

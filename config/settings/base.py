@@ -62,7 +62,7 @@ MIDDLEWARE = [
 ]
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 STATIC_URL = "/static/"
-WEB_CLIENT = BASE_DIR / "web" / "static"
+WEB_CLIENT = BASE_DIR / "clients" / "web" / "static"
 STATICFILES_DIRS = [("parley", WEB_CLIENT)]
 STATIC_ROOT = BASE_DIR / "static"
 
@@ -70,12 +70,12 @@ STATIC_ROOT = BASE_DIR / "static"
 DATABASES = {"default": dj_database_url.parse(env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'staff.sqlite3'}"))}
 
 REST_FRAMEWORK: dict[str, Any] = {
-    "DEFAULT_RENDERER_CLASSES": ["config.http.json.JsonRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["config.http.json.JsonParser"],
+    "DEFAULT_RENDERER_CLASSES": ["foundation.rest.json.JsonRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["foundation.rest.json.JsonParser"],
     "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": ["config.http.authentication.CallerIsKnown"],
+    "DEFAULT_PERMISSION_CLASSES": ["foundation.rest.authentication.CallerIsKnown"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "config.http.problems.handle",
+    "EXCEPTION_HANDLER": "foundation.rest.problems.handle",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
@@ -88,7 +88,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {"RoleEnum": ["owner", "admin", "member"]},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "config.http.schema.complete",
+        "foundation.rest.schema.complete",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -104,9 +104,9 @@ LOGGING: dict[str, Any] = {
     "disable_existing_loggers": False,
     "formatters": {
         "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
-        "json": {"()": "config.logs.JsonFormatter"},
+        "json": {"()": "foundation.kernel.logs.JsonFormatter"},
     },
-    "filters": {"unforeseen": {"()": "config.logs.OnlyUnforeseen"}},
+    "filters": {"unforeseen": {"()": "foundation.kernel.logs.OnlyUnforeseen"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["unforeseen"]}},
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
     "loggers": {

@@ -7,9 +7,9 @@ import os
 import secrets
 from pathlib import Path
 
-from config.embedded.data_directory import environment_of_running_engines
-from config.embedded.processes import PROJECT_ROOT
 from config.settings import environment as env
+from engines.data_directory import environment_of_running_engines
+from engines.processes import PROJECT_ROOT
 
 # All or none: whoever names an engine means another system.
 if not any(env.text(_name) for _name in ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")):

@@ -11,11 +11,11 @@ from chats.api.examples import CHAT
 from chats.api.serializers import ChatAnswer
 from chats.api.views import CreateChatView
 from chats.domain import Role
-from config.http.documentation import problems
-from config.http.serializers import PageQuery
-from config.http.views import given
-from config.kernel.errors import Invalid, Malformed
 from delivery.services.inbox import Inbox
+from foundation.kernel.errors import Invalid, Malformed
+from foundation.rest.documentation import problems
+from foundation.rest.serializers import PageQuery
+from foundation.rest.views import given
 from messaging.api.serializers import MessageAnswer
 
 _ENTRY = {

@@ -3,11 +3,11 @@
 from django.urls import URLPattern, path
 
 from chats.services.creation import ChatCreation
-from config.http.authentication import Verify
 from delivery.api.inbox import ChatsView
 from delivery.api.watermarks import AckView, DeliveryView
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
+from foundation.rest.authentication import Verify
 
 
 def routes(*, inbox: Inbox, creation: ChatCreation, watermarks: Watermarks, verify: Verify) -> list[URLPattern]:

@@ -8,13 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chats.errors import ChatNotFound
-from config.http.documentation import BODY_FAILURES, problems
-from config.http.serializers import PageQuery, StrictSerializer, WholeNumberField
-from config.http.views import ParleyView, given
-from config.kernel.errors import Invalid, Malformed
-from config.kernel.ids import ChatId
 from delivery.errors import SequenceOutOfRange
 from delivery.services.watermarks import Watermarks
+from foundation.kernel.errors import Invalid, Malformed
+from foundation.kernel.ids import ChatId
+from foundation.rest.documentation import BODY_FAILURES, problems
+from foundation.rest.serializers import PageQuery, StrictSerializer, WholeNumberField
+from foundation.rest.views import ParleyView, given
 from messaging.domain import MAX_SEQUENCE
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import redis
 
-from config.stores.redis import naming_failures
+from foundation.stores.redis.client import naming_failures
 
 TTL = 300
 AT_HAND = 2.0

@@ -13,12 +13,12 @@ from typing import Any
 
 from prometheus_client import Counter, Histogram
 
-from config.kernel.events import ORIGIN_HEADER, Event, MalformedEvent
-from config.stores.kafka import Record
 from delivery.fanout.gaps import Gaps
 from delivery.fanout.members import MemberCache
 from delivery.fanout.routing import Parcel, payloads
 from delivery.stores.connections import Routes
+from foundation.kernel.events import ORIGIN_HEADER, Event, MalformedEvent
+from foundation.stores.kafka import Record
 
 log = logging.getLogger(__name__)
 

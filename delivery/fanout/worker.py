@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import Gauge
 
-from config.kernel.errors import Unavailable
-from config.kernel.retry import RetryPolicy
-from config.stores.kafka import EventConsumer, Record
 from delivery.fanout.processor import MALFORMED, Processor
+from foundation.kernel.errors import Unavailable
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.kafka import EventConsumer, Record
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,6 @@ from typing import Any
 from channels.consumer import AsyncConsumer
 from channels.exceptions import StopConsumer
 
-from config.kernel.caller import Caller
-from config.kernel.clock import Clock, to_iso
-from config.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
-from config.kernel.ids import IdFactory
-from config.kernel.line import LINE
-from config.kernel.promise import Promise
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
@@ -30,6 +24,12 @@ from delivery.gateway.patience import Patience
 from delivery.services.ack_buffer import AckBuffer
 from delivery.services.watermarks import Pair
 from delivery.stores.connections import Registration
+from foundation.kernel.caller import Caller
+from foundation.kernel.clock import Clock, to_iso
+from foundation.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
+from foundation.kernel.ids import IdFactory
+from foundation.kernel.promise import Promise
+from foundation.server.extension import LINE
 from messaging.domain import Draft
 from messaging.services.committer import Committer
 from messaging.services.history import History, Window

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from config.kernel.ids import SessionId
-from config.stores.control import GROUP, SESSION_REVOKED
+from foundation.kernel.ids import SessionId
+from foundation.stores.redis.control import GROUP, SESSION_REVOKED
 
 
 class ChannelLayer(Protocol):

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from config.kernel.errors import Malformed, ParleyError, RateLimited, Unavailable
-from config.kernel.ids import ChatId
+from foundation.kernel.errors import Malformed, ParleyError, RateLimited, Unavailable
+from foundation.kernel.ids import ChatId
 from messaging.domain import MAX_PAGE, MAX_SEQUENCE, TEXT, Sent
 from messaging.services.history import Page
 

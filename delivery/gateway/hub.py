@@ -15,14 +15,14 @@ import redis.asyncio
 from prometheus_client import Counter, Gauge
 from redis.exceptions import RedisError
 
-from config.kernel.errors import Unavailable
-from config.kernel.ids import SessionId
 from delivery.gateway import frames
 from delivery.gateway.closing import Close
 from delivery.gateway.mailbox import Mailbox
 from delivery.gateway.rounds import Rounds
 from delivery.gateway.sorting import sorted_out
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
+from foundation.kernel.errors import Unavailable
+from foundation.kernel.ids import SessionId
 
 log = logging.getLogger(__name__)
 

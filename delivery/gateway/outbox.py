@@ -7,8 +7,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from config.kernel.line import Line
 from delivery.gateway.frames import Frame, joined
+from foundation.server.extension import Line
 
 MAX_FRAMES = 1_000
 MAX_BYTES = 4 * 1024 * 1024

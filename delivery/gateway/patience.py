@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from config.kernel.errors import RateLimited
+from foundation.kernel.errors import RateLimited
 
 BAD_FRAMES_IN_A_ROW = 20
 FRAMES_PER_SECOND = 300.0

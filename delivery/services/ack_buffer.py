@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from prometheus_client import Counter, Gauge
 
 from chats.errors import ChatNotFound
-from config.kernel.errors import ParleyError, Unavailable
-from config.kernel.ids import ChatId, UserId, is_chat_id
 from delivery.services.watermarks import Claim, Pair, Watermarks
+from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.kernel.ids import ChatId, UserId, is_chat_id
 
 log = logging.getLogger(__name__)
 

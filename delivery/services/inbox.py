@@ -7,10 +7,10 @@ watermarks, last messages (each batch split by DynamoDB's limit of 100 keys).
 from dataclasses import dataclass
 
 from chats.services.listing import ChatListing
-from config.kernel.cursors import CursorCodec
-from config.kernel.ids import ChatId, UserId
 from delivery.domain import InboxEntry
 from delivery.stores.watermarks import WatermarkStore
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.ids import ChatId, UserId
 from messaging.services.history import History
 
 SCOPE = "inbox"

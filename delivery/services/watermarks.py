@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
-from config.kernel.clock import Clock
-from config.kernel.cursors import CursorCodec
-from config.kernel.errors import ParleyError
-from config.kernel.ids import ChatId, UserId, is_chat_id
-from config.stores.dynamodb import Database
 from delivery.domain import Watermark
 from delivery.errors import SequenceOutOfRange
 from delivery.stores.watermarks import WatermarkStore
+from foundation.kernel.clock import Clock
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import ChatId, UserId, is_chat_id
+from foundation.stores.dynamodb import Database
 
 SCOPE = "delivery"
 

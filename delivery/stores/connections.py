@@ -10,8 +10,8 @@ import orjson
 import redis
 import redis.asyncio
 
-from config.kernel.ids import ConnectionId, SessionId, UserId
-from config.stores.redis import ask_together, naming_failures
+from foundation.kernel.ids import ConnectionId, SessionId, UserId
+from foundation.stores.redis.client import ask_together, naming_failures
 
 TTL = 60
 BATCH = 200

@@ -6,13 +6,13 @@ from datetime import datetime
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from config.kernel.clock import from_iso, to_iso
-from config.kernel.ids import ChatId, UserId
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
-from config.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
 from delivery.domain import Watermark
 from delivery.models import DeliveryStateModel
+from foundation.kernel.clock import from_iso, to_iso
+from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
+from foundation.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
 
 GET_DELIVERY_STATES = AccessPattern(
     "Get delivery states",

@@ -10,6 +10,6 @@ DynamoDB Local, request by request (`tests/real/test_dynamolite_differences.py`)
 
 Reading order: `server` (HTTP), `service` (groups of requests), `writing` and `reading` (operations), `tables` and
 `creation` (keys and indexes), `rows` (SQLite), `expressions` (and what they are made of: `parsing`, `conditions`,
-`updates`, `paths`, `placeholders`), `values`. `python -m config.embedded.dynamolite --help` runs it alone. Nothing in
+`updates`, `paths`, `placeholders`), `values`. `python -m engines.dynamolite --help` runs it alone. Nothing in
 here knows Parley.
 """

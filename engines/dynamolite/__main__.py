@@ -1,4 +1,4 @@
-"""Run the engine: `python -m config.embedded.dynamolite --port 8000 --file data/dynamodb.sqlite`."""
+"""Run the engine: `python -m engines.dynamolite --port 8000 --file data/dynamodb.sqlite`."""
 
 import argparse
 import asyncio
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import uvloop
 
-from config.embedded.dynamolite.rows import Store
-from config.embedded.dynamolite.server import Server
-from config.embedded.dynamolite.service import Service
-from config.kernel.garbage import search_seldom
+from engines.dynamolite.rows import Store
+from engines.dynamolite.server import Server
+from engines.dynamolite.service import Service
+from foundation.kernel.garbage import search_seldom
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from typing import Any, TypeAlias
 
-from config.embedded.dynamolite import paths
-from config.embedded.dynamolite.errors import ValidationException
-from config.embedded.dynamolite.paths import Path
-from config.embedded.dynamolite.placeholders import Placeholders
-from config.embedded.dynamolite.values import SETS, TYPES, Item, Value, equal, ordered, value_size
+from engines.dynamolite import paths
+from engines.dynamolite.errors import ValidationException
+from engines.dynamolite.paths import Path
+from engines.dynamolite.placeholders import Placeholders
+from engines.dynamolite.values import SETS, TYPES, Item, Value, equal, ordered, value_size
 
 Predicate: TypeAlias = Callable[[Item, Placeholders], bool]
 Getter: TypeAlias = Callable[[Item, Placeholders], Value | None]

@@ -5,9 +5,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from config.embedded.dynamolite.errors import ValidationException
-from config.embedded.dynamolite.requests import Request, choice_of, is_set, list_of, require_name
-from config.embedded.dynamolite.tables import Table
+from engines.dynamolite.errors import ValidationException
+from engines.dynamolite.requests import Request, choice_of, is_set, list_of, require_name
+from engines.dynamolite.tables import Table
 
 GLOBAL, LOCAL = "GlobalSecondaryIndexes", "LocalSecondaryIndexes"
 # What makes no difference here (tags, encryption, a table's class) is not kept.

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from config.embedded.dynamolite import paths
-from config.embedded.dynamolite.conditions import Check, Predicate
-from config.embedded.dynamolite.errors import ValidationException
-from config.embedded.dynamolite.parsing import KeyPart, Parser
-from config.embedded.dynamolite.paths import Path
-from config.embedded.dynamolite.placeholders import Placeholders
-from config.embedded.dynamolite.updates import Change
-from config.embedded.dynamolite.values import Item, Value
+from engines.dynamolite import paths
+from engines.dynamolite.conditions import Check, Predicate
+from engines.dynamolite.errors import ValidationException
+from engines.dynamolite.parsing import KeyPart, Parser
+from engines.dynamolite.paths import Path
+from engines.dynamolite.placeholders import Placeholders
+from engines.dynamolite.updates import Change
+from engines.dynamolite.values import Item, Value
 
 TEXT_BYTES = 4096
 KEPT_TEXTS = 1024

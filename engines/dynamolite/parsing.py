@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from config.embedded.dynamolite import conditions, updates
-from config.embedded.dynamolite.conditions import ORDERS, Check, Getter, Operand, Predicate
-from config.embedded.dynamolite.errors import ValidationException
-from config.embedded.dynamolite.paths import Path, Step
-from config.embedded.dynamolite.reserved import RESERVED
-from config.embedded.dynamolite.updates import Change
-from config.embedded.dynamolite.values import NESTING, SETS
+from engines.dynamolite import conditions, updates
+from engines.dynamolite.conditions import ORDERS, Check, Getter, Operand, Predicate
+from engines.dynamolite.errors import ValidationException
+from engines.dynamolite.paths import Path, Step
+from engines.dynamolite.reserved import RESERVED
+from engines.dynamolite.updates import Change
+from engines.dynamolite.values import NESTING, SETS
 
 OPERATORS = 300
 CHOICES = 100

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from config.embedded.dynamolite.errors import Misfit, ValidationException
-from config.embedded.dynamolite.values import NESTING, Item, Value, nesting
+from engines.dynamolite.errors import Misfit, ValidationException
+from engines.dynamolite.values import NESTING, Item, Value, nesting
 
 # A path's steps are names, placeholders of names, and list positions.
 Step: TypeAlias = str | int

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from config.embedded.dynamolite.errors import SerializationException, ValidationException
-from config.embedded.dynamolite.values import Value, checked, is_plain
+from engines.dynamolite.errors import SerializationException, ValidationException
+from engines.dynamolite.values import Value, checked, is_plain
 
 NOTHING: frozenset[str] = frozenset()
 

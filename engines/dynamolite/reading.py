@@ -5,16 +5,16 @@ from typing import Any
 
 import orjson
 
-from config.embedded.dynamolite import expressions
-from config.embedded.dynamolite.conditions import require_between
-from config.embedded.dynamolite.errors import (
+from engines.dynamolite import expressions
+from engines.dynamolite.conditions import require_between
+from engines.dynamolite.errors import (
     Misfit,
     Refusal,
     TransactionCanceledException,
     ValidationException,
 )
-from config.embedded.dynamolite.placeholders import Placeholders
-from config.embedded.dynamolite.requests import (
+from engines.dynamolite.placeholders import Placeholders
+from engines.dynamolite.requests import (
     Answer,
     Decision,
     Operation,
@@ -27,9 +27,9 @@ from config.embedded.dynamolite.requests import (
     map_of,
     refuse_legacy,
 )
-from config.embedded.dynamolite.rows import Place, Range, Row, Shelf, Store
-from config.embedded.dynamolite.tables import Index, Keys
-from config.embedded.dynamolite.values import SortableKey, Value, after_prefix, checked_item, size
+from engines.dynamolite.rows import Place, Range, Row, Shelf, Store
+from engines.dynamolite.tables import Index, Keys
+from engines.dynamolite.values import SortableKey, Value, after_prefix, checked_item, size
 
 TRANSACTION_ITEMS = 100
 BATCH_GET_KEYS = 100

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
-from config.embedded.dynamolite.errors import (
+from engines.dynamolite.errors import (
     ResourceNotFoundException,
     SerializationException,
     ValidationException,
 )
-from config.embedded.dynamolite.rows import Shelf, Store
+from engines.dynamolite.rows import Shelf, Store
 
 Request: TypeAlias = dict[str, Any]
 Answer: TypeAlias = dict[str, Any]

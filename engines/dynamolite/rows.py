@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from config.embedded.dynamolite.journal import Journal
-from config.embedded.dynamolite.tables import Table
-from config.embedded.dynamolite.values import Item, SortableKey
+from engines.dynamolite.journal import Journal
+from engines.dynamolite.tables import Table
+from engines.dynamolite.values import Item, SortableKey
 
 CACHE_KIB = 64 * 1024
 STATEMENTS = 512

@@ -8,7 +8,7 @@ from typing import cast
 
 import httptools
 
-from config.embedded.dynamolite.service import Answered, Service
+from engines.dynamolite.service import Answered, Service
 
 logger = logging.getLogger(__name__)
 

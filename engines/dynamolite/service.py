@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from config.embedded.dynamolite.creation import described, expiry_of
-from config.embedded.dynamolite.errors import (
+from engines.dynamolite.creation import described, expiry_of
+from engines.dynamolite.errors import (
     IdempotentParameterMismatchException,
     InternalServerError,
     Refusal,
@@ -21,10 +21,10 @@ from config.embedded.dynamolite.errors import (
     UnknownOperationException,
     ValidationException,
 )
-from config.embedded.dynamolite.reading import Reads
-from config.embedded.dynamolite.requests import Decision, Operation, Request, count_of, find_shelf, require_name
-from config.embedded.dynamolite.rows import Store
-from config.embedded.dynamolite.writing import Writes
+from engines.dynamolite.reading import Reads
+from engines.dynamolite.requests import Decision, Operation, Request, count_of, find_shelf, require_name
+from engines.dynamolite.rows import Store
+from engines.dynamolite.writing import Writes
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config.embedded.dynamolite.errors import Misfit, ValidationException
-from config.embedded.dynamolite.values import Item, SortableKey, Value, sortable
+from engines.dynamolite.errors import Misfit, ValidationException
+from engines.dynamolite.values import Item, SortableKey, Value, sortable
 
 # In bytes.
 PARTITION_KEY = 2048

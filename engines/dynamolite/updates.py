@@ -4,12 +4,12 @@ from collections.abc import Callable
 from decimal import Context, Decimal, Inexact
 from typing import TypeAlias
 
-from config.embedded.dynamolite import paths
-from config.embedded.dynamolite.conditions import Getter, Operand
-from config.embedded.dynamolite.errors import Misfit, ValidationException
-from config.embedded.dynamolite.paths import Path
-from config.embedded.dynamolite.placeholders import Placeholders
-from config.embedded.dynamolite.values import DIGITS, SETS, Item, Value, number
+from engines.dynamolite import paths
+from engines.dynamolite.conditions import Getter, Operand
+from engines.dynamolite.errors import Misfit, ValidationException
+from engines.dynamolite.paths import Path
+from engines.dynamolite.placeholders import Placeholders
+from engines.dynamolite.values import DIGITS, SETS, Item, Value, number
 
 # Changes the first item, by what the second one was before the update; returns whether its target is to be removed.
 Change: TypeAlias = Callable[[Item, Item, Placeholders], bool]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-from config.embedded.dynamolite.errors import SerializationException, ValidationException
+from engines.dynamolite.errors import SerializationException, ValidationException
 
 Value: TypeAlias = dict[str, Any]
 Item: TypeAlias = dict[str, Value]

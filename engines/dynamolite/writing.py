@@ -10,17 +10,17 @@ from typing import Any
 
 import orjson
 
-from config.embedded.dynamolite import expressions
-from config.embedded.dynamolite.errors import (
+from engines.dynamolite import expressions
+from engines.dynamolite.errors import (
     ConditionalCheckFailedException,
     Misfit,
     Refusal,
     TransactionCanceledException,
     ValidationException,
 )
-from config.embedded.dynamolite.expressions import NO_UPDATE, Update
-from config.embedded.dynamolite.placeholders import Placeholders
-from config.embedded.dynamolite.requests import (
+from engines.dynamolite.expressions import NO_UPDATE, Update
+from engines.dynamolite.placeholders import Placeholders
+from engines.dynamolite.requests import (
     Answer,
     Decision,
     Operation,
@@ -31,8 +31,8 @@ from config.embedded.dynamolite.requests import (
     map_of,
     refuse_legacy,
 )
-from config.embedded.dynamolite.rows import Place, Shelf, Store, Stored
-from config.embedded.dynamolite.values import ITEM_BYTES, Item, checked_item, size
+from engines.dynamolite.rows import Place, Shelf, Store, Stored
+from engines.dynamolite.values import ITEM_BYTES, Item, checked_item, size
 
 TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024

@@ -9,6 +9,6 @@ connection.
 What it does not do: replicas, transactions, retention by time, checksums of what it is given, topics made by clients.
 
 Reading order: `server` (frames on a connection), `broker` (requests and answers), `fetches` (who waits for news), `log`
-(partitions), `groups` (who reads what), `wire` (Kafka's types). `python -m config.embedded.kafkalite --help` runs it
+(partitions), `groups` (who reads what), `wire` (Kafka's types). `python -m engines.kafkalite --help` runs it
 alone. Nothing in here knows Parley.
 """

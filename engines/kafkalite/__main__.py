@@ -1,4 +1,4 @@
-"""Run the engine: `python -m config.embedded.kafkalite --port 9092 news weather`."""
+"""Run the engine: `python -m engines.kafkalite --port 9092 news weather`."""
 
 import argparse
 import asyncio
@@ -8,10 +8,10 @@ import sys
 
 import uvloop
 
-from config.embedded.kafkalite.broker import Broker
-from config.embedded.kafkalite.server import Server
-from config.embedded.kafkalite.signals import BRING_UP, TAKE_DOWN
-from config.kernel.garbage import search_seldom
+from engines.kafkalite.broker import Broker
+from engines.kafkalite.server import Server
+from engines.kafkalite.signals import BRING_UP, TAKE_DOWN
+from foundation.kernel.garbage import search_seldom
 
 
 def main() -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from struct import Struct
 
-from config.embedded.kafkalite.errors import Code, Refusal
-from config.embedded.kafkalite.fetches import Fetches, Found, Wanted
-from config.embedded.kafkalite.groups import Candidate, Groups, Joined, Place, Synced
-from config.embedded.kafkalite.log import Batch, Partition
-from config.embedded.kafkalite.wire import BYTE, INT, LONG, NOTHING, SHORT, Reader, Unreadable, blob, listed, text
+from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.fetches import Fetches, Found, Wanted
+from engines.kafkalite.groups import Candidate, Groups, Joined, Place, Synced
+from engines.kafkalite.log import Batch, Partition
+from engines.kafkalite.wire import BYTE, INT, LONG, NOTHING, SHORT, Reader, Unreadable, blob, listed, text
 
 NODE = 0
 CLUSTER = "kafkalite"

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from config.embedded.kafkalite.errors import Code, Refusal
-from config.embedded.kafkalite.log import Partition
+from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.log import Partition
 
 LONGEST_WAIT = 30.0
 REST = 0.001

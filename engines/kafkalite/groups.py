@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from config.embedded.kafkalite.errors import Code, Refusal
+from engines.kafkalite.errors import Code, Refusal
 
 Place = tuple[str, int]
 

@@ -5,8 +5,8 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from struct import Struct
 
-from config.embedded.kafkalite.errors import Code, Refusal
-from config.embedded.kafkalite.wire import LONG, NOTHING
+from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.wire import LONG, NOTHING
 
 # Base offset, length, leader's epoch, magic, checksum, attributes, last offset delta, first and last timestamp,
 # producer's id and epoch, base sequence, count. The checksum covers what comes after it: not the base offset.

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from typing import cast
 
-from config.embedded.kafkalite.broker import Broker
-from config.embedded.kafkalite.wire import INT, Unreadable
+from engines.kafkalite.broker import Broker
+from engines.kafkalite.wire import INT, Unreadable
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from django.core import signing
 
-from config.kernel.errors import Malformed
+from foundation.kernel.errors import Malformed
 
 Position = Mapping[str, str | int]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from config.kernel.clock import from_iso, to_iso
+from foundation.kernel.clock import from_iso, to_iso
 
 MESSAGES_PERSISTED = "messages.persisted"
 MEMBERSHIPS_CHANGED = "memberships.changed"

@@ -9,8 +9,8 @@ from typing import NewType
 from ulid.base32 import ENCODE, encode_timestamp
 from ulid.constants import TIMESTAMP_LEN
 
-from config.kernel.clock import Clock
-from config.kernel.randomness import Randomness
+from foundation.kernel.clock import Clock
+from foundation.kernel.randomness import Randomness
 
 UserId = NewType("UserId", str)
 ChatId = NewType("ChatId", str)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from config.kernel.clock import to_iso
+from foundation.kernel.clock import to_iso
 
 
 class OnlyUnforeseen(logging.Filter):

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModif
 from django.utils.http import http_date
 from django.views.static import was_modified_since
 
-from config.http.plain import PlainView
+from foundation.rest.plain import PlainView
 
 
 class AssetView(PlainView):

@@ -8,8 +8,8 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from config.kernel.caller import Caller
-from config.kernel.errors import Unauthenticated
+from foundation.kernel.caller import Caller
+from foundation.kernel.errors import Unauthenticated
 
 if TYPE_CHECKING:  # rest_framework.views imports this module through the settings
     from rest_framework.views import APIView

@@ -7,8 +7,8 @@ from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
-from config.http.problems import CONTENT_TYPE, status_of
-from config.kernel import errors
+from foundation.kernel import errors
+from foundation.rest.problems import CONTENT_TYPE, status_of
 
 
 class ProblemSerializer(serializers.Serializer[object]):
@@ -27,7 +27,7 @@ class ProblemSerializer(serializers.Serializer[object]):
 class StrictBodies(OpenApiSerializerExtension):
     """Tells that a strict body takes no field it does not know."""
 
-    target_class = "config.http.serializers.StrictSerializer"
+    target_class = "foundation.rest.serializers.StrictSerializer"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:

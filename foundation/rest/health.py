@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from config.http.plain import PlainView
+from foundation.rest.plain import PlainView
 
 log = logging.getLogger(__name__)
 

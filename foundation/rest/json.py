@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
-from config.kernel.errors import Malformed, TooLarge
+from foundation.kernel.errors import Malformed, TooLarge
 
 
 class JsonParser(BaseParser):

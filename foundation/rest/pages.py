@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
 
-from config.http.plain import PlainView
+from foundation.rest.plain import PlainView
 
 DIRECTIVES = {
     "default-src": "'none'",

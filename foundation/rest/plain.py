@@ -7,8 +7,8 @@ from django.utils.decorators import method_decorator
 from django.views import View
 from django.views.decorators.csrf import csrf_exempt
 
-from config.http.problems import problem
-from config.kernel.errors import MethodNotAllowed
+from foundation.kernel.errors import MethodNotAllowed
+from foundation.rest.problems import problem
 
 
 @method_decorator(csrf_exempt, name="dispatch")

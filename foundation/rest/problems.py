@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 
-from config.kernel import errors
+from foundation.kernel import errors
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.views import SpectacularSwaggerView
 
-from config.http.plain import PlainView
-from config.http.problems import CONTENT_TYPE, status_of
-from config.kernel import errors
+from foundation.kernel import errors
+from foundation.rest.plain import PlainView
+from foundation.rest.problems import CONTENT_TYPE, status_of
 
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
 _WITH_BODY = (errors.Malformed, errors.TooLarge, errors.UnsupportedBody, errors.Invalid)
@@ -23,7 +23,7 @@ _WITH_QUERY = (errors.Malformed, errors.Invalid)
 class BearerScheme(OpenApiAuthenticationExtension):
     """Tells the document how callers show who they are."""
 
-    target_class = "config.http.authentication.BearerAuthentication"
+    target_class = "foundation.rest.authentication.BearerAuthentication"
     name = "bearer"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from config.http.views import ParleyView
-from config.kernel.caller import Caller
-from config.stores.errors import StoreUnavailable
-from config.stores.limits import Limit, RateLimiter
-from config.stores.metrics import UNLIMITED_REQUESTS
+from foundation.kernel.caller import Caller
+from foundation.rest.views import ParleyView
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.metrics import UNLIMITED_REQUESTS
+from foundation.stores.redis.limits import Limit, RateLimiter
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView

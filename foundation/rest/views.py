@@ -8,8 +8,8 @@ from rest_framework.permissions import AllowAny
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
-from config.http.authentication import BearerAuthentication, Verify
-from config.kernel.caller import Caller
+from foundation.kernel.caller import Caller
+from foundation.rest.authentication import BearerAuthentication, Verify
 
 T = TypeVar("T")
 

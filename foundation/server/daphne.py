@@ -1,6 +1,6 @@
 """daphne with Parley's sockets and a gentle end: on SIGTERM the gateway says goodbye before daphne ends the rest."""
 
-import config.reactor  # isort: skip  # noqa: F401 - before anything else can install a reactor
+import foundation.server.twisted  # isort: skip  # noqa: F401 - before anything else can install a reactor
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory
 from twisted.internet.defer import Deferred
 
-from config.kernel.garbage import search_seldom
-from config.kernel.line import LINE
-from config.sockets import ParleySocket, SocketLine
+from foundation.kernel.garbage import search_seldom
+from foundation.server.autobahn import ParleySocket, SocketLine
+from foundation.server.extension import LINE
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from config.http.problems import problem
-from config.kernel.errors import Unavailable
+from foundation.kernel.errors import Unavailable
+from foundation.rest.problems import problem
 
 REFUSED = Counter("parley_http_refused_total", "Requests refused because too many were being served.")
 

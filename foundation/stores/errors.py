@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config.kernel.errors import ParleyError, Unavailable
+from foundation.kernel.errors import ParleyError, Unavailable
 
 
 class StoreUnavailable(Unavailable):

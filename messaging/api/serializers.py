@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from config.http.serializers import StrictSerializer, TextField
+from foundation.rest.serializers import StrictSerializer, TextField
 from messaging.domain import CONTENT_TYPES, MAX_CONTENT_BYTES, MAX_PAGE, MAX_SEQUENCE, TEXT
 
 

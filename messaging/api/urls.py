@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from config.http.authentication import Verify
+from foundation.rest.authentication import Verify
 from messaging.api.views import MessagesView, MessageView
 from messaging.services.committer import Committer
 from messaging.services.history import History

@@ -8,11 +8,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chats.errors import ChatNotFound
-from config.http.documentation import BODY_FAILURES, problems
-from config.http.views import ParleyView, given
-from config.kernel.errors import Invalid, RateLimited
-from config.kernel.ids import ChatId
-from config.stores.errors import EventLogUnavailable
+from foundation.kernel.errors import Invalid, RateLimited
+from foundation.kernel.ids import ChatId
+from foundation.rest.documentation import BODY_FAILURES, problems
+from foundation.rest.views import ParleyView, given
+from foundation.stores.errors import EventLogUnavailable
 from messaging.api.serializers import DraftBody, MessageAnswer, PageAnswer, SentAnswer, WindowQuery
 from messaging.domain import MAX_SEQUENCE, Draft
 from messaging.errors import ClientMessageIdConflict, ContentTooLarge, MessageNotFound, Overloaded

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chats.domain import Tally
-from config.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, UserId
 
 CAPACITY = 20_000
 BELIEVED_FOR = 30.0

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from config.kernel.errors import RateLimited
-from config.kernel.ids import UserId
+from foundation.kernel.errors import RateLimited
+from foundation.kernel.ids import UserId
 
 REMEMBERED_USERS = 50_000
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from chats.errors import ChatNotFound
-from config.kernel.clock import Clock
-from config.kernel.errors import ParleyError
-from config.kernel.ids import ChatId, IdFactory, is_chat_id
-from config.kernel.loops import LoopThread
-from config.kernel.promise import Promise
-from config.kernel.retry import RetryPolicy
-from config.stores.announcer import Announcer
-from config.stores.errors import EventLogUnavailable, StoreUnavailable
+from foundation.kernel.clock import Clock
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import ChatId, IdFactory, is_chat_id
+from foundation.kernel.loops import LoopThread
+from foundation.kernel.promise import Promise
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
+from foundation.stores.kafka.announcer import Announcer
 from messaging.domain import Draft, Sent
 from messaging.errors import ClientMessageIdConflict, Overloaded
 from messaging.events import message_persisted

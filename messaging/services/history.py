@@ -15,9 +15,9 @@ import orjson
 
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
-from config.kernel.ids import ChatId, UserId, is_chat_id
-from config.stores.dynamodb import Database
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.ids import ChatId, UserId, is_chat_id
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import StoreUnavailable
 from messaging.domain import MAX_PAGE, Message
 from messaging.errors import MessageNotFound
 from messaging.services.group_reader import GroupReader

@@ -15,11 +15,11 @@ from datetime import datetime
 from chats.domain import Tally
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
-from config.kernel.clock import Clock, to_iso
-from config.kernel.errors import ParleyError
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import Database, Write
-from config.stores.errors import (
+from foundation.kernel.clock import Clock, to_iso
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Database, Write
+from foundation.stores.errors import (
     CancellationReason,
     StoreRefused,
     StoreUnavailable,

@@ -10,9 +10,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from config.kernel.ids import ChatId, MessageId
-from config.kernel.promise import Promise
-from config.stores.dynamodb.database import TRANSACTION_ITEMS
+from foundation.kernel.ids import ChatId, MessageId
+from foundation.kernel.promise import Promise
+from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
 from messaging.domain import Draft, Sent
 
 COUNTER_ITEMS = 1

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from config.kernel.clock import to_iso
-from config.kernel.ids import ChatId, MessageId, UserId
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from config.stores.dynamodb.database import BatchResult
+from foundation.kernel.clock import to_iso
+from foundation.kernel.ids import ChatId, MessageId, UserId
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
+from foundation.stores.dynamodb.database import BatchResult
 from messaging.domain import Message
 from messaging.models import IdempotencyKeyModel
 

@@ -7,9 +7,9 @@ what the models would cost. The attributes are those of `MessageModel`, which a 
 from collections.abc import Iterable
 from typing import Any
 
-from config.kernel.ids import ChatId, MessageId, UserId
-from config.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from config.stores.dynamodb.database import BatchResult, RawItem
+from foundation.kernel.ids import ChatId, MessageId, UserId
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
+from foundation.stores.dynamodb.database import BatchResult, RawItem
 from messaging.domain import Message
 from messaging.models import MessageModel
 

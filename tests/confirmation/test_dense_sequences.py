@@ -10,11 +10,11 @@ from time import monotonic
 from chats.domain import Membership, Role
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import SystemClock
-from config.kernel.events import Event
-from config.kernel.ids import ChatId, IdFactory, UserId
-from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.kafka import EventConsumer, KafkaOptions
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.events import Event
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.kafka import EventConsumer, KafkaOptions
 from messaging.stores.messages import MessageStore
 from tests.confirmation.writer import STEPS
 from tests.doubles import eventually

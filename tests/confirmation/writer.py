@@ -14,13 +14,13 @@ from typing import Any
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import SystemClock
-from config.kernel.ids import ChatId, IdFactory, UserId
-from config.kernel.promise import Promise
-from config.stores.announcer import Announcer
-from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.kernel.promise import Promise
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
+from foundation.stores.kafka.announcer import Announcer
 from messaging.domain import Draft, Sent
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from tests.engines.moto import MotoServer
 
 _numbers = itertools.count()

@@ -2,7 +2,7 @@
 
 from accounts.models import UserModel
 from chats.models import CounterModel, MembershipModel
-from config.stores.dynamodb import AccessPattern, Consistency, Operation
+from foundation.stores.dynamodb import AccessPattern, Consistency, Operation
 from messaging.models import MessageModel
 
 STRONG, EVENTUAL = Consistency.STRONG, Consistency.EVENTUAL

@@ -6,9 +6,15 @@ import pytest
 
 from accounts.models import UserModel
 from chats.models import CounterModel, MembershipModel
-from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.dynamodb.database import position_of
-from config.stores.errors import CancellationReason, ConditionFailed, StoreRefused, TransactionCancelled, WriteRefused
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.dynamodb.database import position_of
+from foundation.stores.errors import (
+    CancellationReason,
+    ConditionFailed,
+    StoreRefused,
+    TransactionCancelled,
+    WriteRefused,
+)
 from messaging.models import MessageModel
 from tests.contract import patterns as p
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.kernel.events import MESSAGES_PERSISTED, TOPICS, Event
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing, Record
+from foundation.kernel.events import MESSAGES_PERSISTED, TOPICS, Event
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing, Record
 from tests.doubles import eventually
 from tests.engines import choice
 

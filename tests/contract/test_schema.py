@@ -6,9 +6,9 @@ import pytest
 
 import accounts.stores
 from accounts.models import SessionModel, UserModel
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.dynamodb.table import Table
 from config.wiring import TABLES
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.dynamodb.table import Table
 
 
 def silent(line: str) -> None:

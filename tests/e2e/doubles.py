@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from config.stores.announcer import Announcer
-from config.stores.kafka import Outgoing, Told
+from foundation.stores.kafka import Outgoing, Told
+from foundation.stores.kafka.announcer import Announcer
 
 
 class SilentAnnouncer(Announcer):

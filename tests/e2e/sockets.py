@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from parley_client import Client
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from parley_client import Client
 from tests.e2e.system import Device, System, Web
 
 WITHIN = 20.0

@@ -31,17 +31,17 @@ from accounts.stores.users import UserStore
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.probe import get_status
-from config.embedded.processes import PROJECT_ROOT, ChildProcess, stop_together
-from config.embedded.redis import RedisEngine
-from config.kernel.clock import SystemClock
-from config.kernel.ids import ChatId, IdFactory, SessionId, UserId
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.kafka import EventProducer, KafkaOptions
-from config.stores.redis import RedisOptions, connect
 from config.wiring import TABLES
 from delivery.stores.watermarks import WatermarkStore
+from engines.ports import LOOPBACK, ReservedPort
+from engines.probe import get_status
+from engines.processes import PROJECT_ROOT, ChildProcess, stop_together
+from engines.redis import RedisEngine
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import ChatId, IdFactory, SessionId, UserId
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.kafka import EventProducer, KafkaOptions
+from foundation.stores.redis.client import RedisOptions, connect
 from messaging.domain import Message
 from messaging.stores.messages import MessageStore
 from tests.doubles import eventually

@@ -14,7 +14,7 @@ from bench.launch import EXTERNAL
 from bench.results import RESULTS
 from bench.targets import HEADLINES
 from bench.workloads.listed import WORKLOADS
-from config.embedded.processes import PROJECT_ROOT
+from engines.processes import PROJECT_ROOT
 
 ROW = re.compile(r"\| (\w+) \| (\w+) \| -?\d")
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from parley_client import Client
 
-from config.embedded.kafka import PARTITIONS
-from config.kernel.clock import SystemClock, to_iso
-from config.kernel.events import TOPICS
-from config.kernel.ids import ChatId
+from engines.kafka import PARTITIONS
+from foundation.kernel.clock import SystemClock, to_iso
+from foundation.kernel.events import TOPICS
+from foundation.kernel.ids import ChatId
 from messaging.domain import Draft
 from messaging.events import message_persisted
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest
 from messaging.stores.idempotency import IdempotencyKeyStore
-from parley_client import Client
 from tests.e2e.doubles import SilentAnnouncer
 from tests.e2e.sockets import all_connected, eventually, is_dense, opened, together
 from tests.e2e.system import Device, System

@@ -12,15 +12,15 @@ import redis
 from confluent_kafka import Consumer, Producer, TopicPartition
 from mypy_boto3_dynamodb import DynamoDBClient
 
-from config.embedded import dynamodb
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.engine import Engine
-from config.embedded.errors import EngineFailed, EngineMissing, PortUnusable
-from config.embedded.kafka import PARTITIONS, KafkaEngine
-from config.embedded.ports import ReservedPort
-from config.embedded.processes import ChildProcess
-from config.embedded.redis import RedisEngine
-from config.kernel.events import TOPICS
+from engines import dynamodb
+from engines.dynamodb import DynamoDbEngine
+from engines.engine import Engine
+from engines.errors import EngineFailed, EngineMissing, PortUnusable
+from engines.kafka import PARTITIONS, KafkaEngine
+from engines.ports import ReservedPort
+from engines.processes import ChildProcess
+from engines.redis import RedisEngine
+from foundation.kernel.events import TOPICS
 from tests.doubles import eventually
 
 
@@ -126,7 +126,7 @@ class TestDynamoDb:
         with DynamoDbEngine() as endpoint:
             port = endpoint.rpartition(":")[2]
             lines: list[str] = []
-            command = [sys.executable, "-m", "config.embedded.dynamolite", "--port", port]
+            command = [sys.executable, "-m", "engines.dynamolite", "--port", port]
             assert ChildProcess("second", command, log=lines.append).wait() == 1
             assert port in lines[-1]
             assert "address already in use" in lines[-1]
@@ -221,7 +221,7 @@ class TestKafka:
         with KafkaEngine() as servers:
             port = servers.rpartition(":")[2]
             lines: list[str] = []
-            command = [sys.executable, "-m", "config.embedded.kafkalite", "--port", port, "news"]
+            command = [sys.executable, "-m", "engines.kafkalite", "--port", port, "news"]
             assert ChildProcess("second", command, log=lines.append).wait() == 1
             assert lines[-1].startswith(f"Port {port} cannot be listened on")
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
+from parley_client import Client
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from delivery.gateway.outbox import MAX_BYTES
 from delivery.gateway.patience import BAD_FRAMES_IN_A_ROW
-from parley_client import Client
 from tests.e2e.sockets import Socket, eventually, listeners, opened, together
 from tests.e2e.system import Device, System, Web
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from typing import IO
 
-from config.kernel.ids import ChatId
+from foundation.kernel.ids import ChatId
 from tests.e2e.system import Device, System
 
 

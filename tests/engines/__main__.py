@@ -5,8 +5,8 @@ import signal
 import sys
 from contextlib import ExitStack
 
-from config.embedded.errors import CannotRun
-from config.embedded.redis import RedisEngine
+from engines.errors import CannotRun
+from engines.redis import RedisEngine
 from tests.engines.dynamodb_local import DynamoDbLocal
 from tests.engines.kafka import ApacheKafka
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TypeAlias
 
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.kafka import KafkaEngine
+from engines.dynamodb import DynamoDbEngine
+from engines.kafka import KafkaEngine
 from tests.engines.dynamodb_local import DynamoDbLocal
 from tests.engines.kafka import ApacheKafka
 

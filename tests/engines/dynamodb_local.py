@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.engine import Pause
-from config.embedded.processes import ChildProcess, LineSink, ignore_line
+from engines.dynamodb import DynamoDbEngine
+from engines.engine import Pause
+from engines.processes import ChildProcess, LineSink, ignore_line
 from tests.engines.java import DYNAMODB, file_log, java_command, provide_libraries
 
 MAIN = "software.amazon.dynamodb.services.local.main.ServerRunner"

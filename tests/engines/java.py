@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.embedded.errors import CannotRun, EngineMissing
-from config.embedded.processes import PROJECT_ROOT, LineSink
+from engines.errors import CannotRun, EngineMissing
+from engines.processes import PROJECT_ROOT, LineSink
 
 POM = Path(__file__).with_name("pom.xml")
 KAFKA, DYNAMODB = "kafka", "dynamodb"

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from config.embedded.engine import Engine, Pause
-from config.embedded.kafka import PROBE_TIMEOUT
-from config.embedded.ports import LOOPBACK, ReservedPort
-from config.embedded.processes import ChildProcess, LineSink, ignore_line
-from config.kernel.events import TOPICS
-from config.stores.kafka import EventLogAdmin, KafkaOptions
+from engines.engine import Engine, Pause
+from engines.kafka import PROBE_TIMEOUT
+from engines.ports import LOOPBACK, ReservedPort
+from engines.processes import ChildProcess, LineSink, ignore_line
+from foundation.kernel.events import TOPICS
+from foundation.stores.kafka import EventLogAdmin, KafkaOptions
 from tests.engines.java import KAFKA, file_log, java_command, provide_libraries, run_to_end
 
 PARTITIONS = 12

@@ -3,10 +3,10 @@
 import sys
 import time
 
-from config.embedded.dynamodb import DynamoDbEngine
-from config.embedded.engine import Pause
-from config.embedded.ports import LOOPBACK
-from config.embedded.processes import ChildProcess, LineSink, ignore_line
+from engines.dynamodb import DynamoDbEngine
+from engines.engine import Pause
+from engines.ports import LOOPBACK
+from engines.processes import ChildProcess, LineSink, ignore_line
 
 
 class MotoServer(DynamoDbEngine):

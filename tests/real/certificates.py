@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from config.embedded.ports import LOOPBACK
+from engines.ports import LOOPBACK
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from config.embedded.ports import LOOPBACK, ReservedPort
+from engines.ports import LOOPBACK, ReservedPort
 from tests.engines.kafka import ApacheKafka, format_directory
 from tests.real.certificates import Authority
 

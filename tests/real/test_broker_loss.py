@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-
-from config.embedded.kafka import PARTITIONS
-from config.kernel.events import MESSAGES_PERSISTED, TOPICS, Event
-from config.kernel.ids import ChatId
-from config.stores.kafka import EventConsumer, EventLogAdmin, KafkaOptions
 from parley_client import Client
+
+from engines.kafka import PARTITIONS
+from foundation.kernel.events import MESSAGES_PERSISTED, TOPICS, Event
+from foundation.kernel.ids import ChatId
+from foundation.stores.kafka import EventConsumer, EventLogAdmin, KafkaOptions
 from tests.doubles import eventually
 from tests.e2e.sockets import all_connected, is_dense
 from tests.e2e.sockets import eventually as eventually_async

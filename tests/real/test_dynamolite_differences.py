@@ -26,9 +26,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.embedded.dynamodb import LIST_TABLES, DynamoDbEngine
+from engines.dynamodb import LIST_TABLES, DynamoDbEngine
 from tests.engines.dynamodb_local import DynamoDbLocal
-from tests.unit.dynamolite.engine import PLAIN, TABLE, plain, things, value, values
+from tests.unit.engines.dynamolite.engine import PLAIN, TABLE, plain, things, value, values
 
 TARGET = "DynamoDB_20120810."
 ITEM: Mapping[str, Any] = {

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from config.kernel.events import MESSAGES_PERSISTED, Event
 from config.settings import kafka
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing
+from foundation.kernel.events import MESSAGES_PERSISTED, Event
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing
 from tests.doubles import eventually
 from tests.real.certificates import Authority, Identity
 from tests.real.secure_kafka import PASSWORD, USERNAME, SecureKafka

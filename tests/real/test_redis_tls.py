@@ -15,9 +15,9 @@ import pytest
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from config.embedded.ports import LOOPBACK
-from config.stores.errors import StoreUnavailable
-from config.stores.redis import RedisOptions, connect, connect_async, naming_failures
+from engines.ports import LOOPBACK
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.client import RedisOptions, connect, connect_async, naming_failures
 from tests.real.certificates import Authority, Identity
 
 

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from config.kernel.events import TOPICS
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventLogAdmin, KafkaOptions
+from foundation.kernel.events import TOPICS
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventLogAdmin, KafkaOptions
 from tests.engines.kafka import ApacheKafka
 
 SEVEN_DAYS_MS = "604800000"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.errors import CannotRun, EngineMissing
+from engines.errors import CannotRun, EngineMissing
 from tests.engines import java
 
 

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 import config.wiring  # noqa: F401 - importing the stores declares their patterns
-from config.stores.dynamodb.patterns import declared
+from foundation.stores.dynamodb.patterns import declared
 
 HEADINGS = ("Access pattern", "Table", "Index", "Operation", "Key", "Consistency", "Condition")
 PREFACE = """# Access patterns

@@ -2,13 +2,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.kernel.errors import ParleyError
-from config.stores.dynamodb import schema
 from config.wiring import TABLES, wiring
+from foundation.kernel.errors import ParleyError
+from foundation.stores.dynamodb import schema
 
 
 class Command(BaseCommand):
-    """Thin: `config.stores.dynamodb.schema` does the work."""
+    """Thin: `foundation.stores.dynamodb.schema` does the work."""
 
     help = "Compare the models with the live tables; print each difference and exit non-zero when there is one."
     requires_system_checks: list[str] = []

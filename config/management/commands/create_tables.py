@@ -2,13 +2,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.kernel.errors import ParleyError
-from config.stores.dynamodb import schema
 from config.wiring import TABLES, wiring
+from foundation.kernel.errors import ParleyError
+from foundation.stores.dynamodb import schema
 
 
 class Command(BaseCommand):
-    """Thin: `config.stores.dynamodb.schema` does the work."""
+    """Thin: `foundation.stores.dynamodb.schema` does the work."""
 
     help = "Create the DynamoDB tables that are missing, wait until active, turn on expiry (TTL) and recovery (PITR)."
     requires_system_checks: list[str] = []

@@ -3,8 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.kernel.errors import ParleyError
 from config.wiring import wiring
+from foundation.kernel.errors import ParleyError
 
 
 class Command(BaseCommand):

@@ -3,12 +3,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from config.kernel.errors import ParleyError
 from config.wiring import wiring
+from foundation.kernel.errors import ParleyError
 
 
 class Command(BaseCommand):
-    """Thin: `config.demo.stage` does the work."""
+    """Thin: `demo.stage` does the work."""
 
     help = (
         "Make users, chats and messages to look at, in the run of `manage.py dev` on this data directory. Repeatable."

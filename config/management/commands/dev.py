@@ -10,9 +10,9 @@ from django.conf import settings
 from django.core.management import get_commands
 from django.core.management.base import BaseCommand
 
-from config.embedded.console import Console
-from config.embedded.errors import CannotRun
-from config.embedded.supervisor import EngineSource, RunPlan, Supervisor
+from engines.console import Console
+from engines.errors import CannotRun
+from engines.supervisor import EngineSource, RunPlan, Supervisor
 
 
 class Command(BaseCommand):

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from prometheus_client import start_http_server
 
-from config.kernel.garbage import search_seldom
 from config.wiring import Wiring
+from foundation.kernel.garbage import search_seldom
 
 
 class Command(BaseCommand):

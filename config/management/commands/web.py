@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    """Thin: `config.server` is daphne with flow control and a gentle end."""
+    """Thin: `foundation.server.daphne` is daphne with flow control and a gentle end."""
 
     help = "Serve REST and WebSocket under daphne. SIGTERM sends clients elsewhere before the process ends."
     requires_system_checks: list[str] = []
@@ -18,8 +18,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         # Twisted's reactor is chosen by the first import: nothing else may bring it in before.
         from config.asgi import application  # noqa: PLC0415
-        from config.server import ParleyServer  # noqa: PLC0415
         from config.wiring import wiring  # noqa: PLC0415
+        from foundation.server.daphne import ParleyServer  # noqa: PLC0415
 
         endpoint = f"tcp:port={options['port']}:interface={options['host'].replace(':', chr(92) + ':')}"
         parts = wiring()

@@ -5,8 +5,8 @@ retries, limits and consistency. The connection below counts every request, name
 process, refuses to write before anything leaves.
 """
 
-from config.stores.dynamodb.connection import DynamoDBOptions
-from config.stores.dynamodb.database import Database, Key, Page, Write
-from config.stores.dynamodb.patterns import AccessPattern, Consistency, Operation
+from foundation.stores.dynamodb.connection import DynamoDBOptions
+from foundation.stores.dynamodb.database import Database, Key, Page, Write
+from foundation.stores.dynamodb.patterns import AccessPattern, Consistency, Operation
 
 __all__ = ["AccessPattern", "Consistency", "Database", "DynamoDBOptions", "Key", "Operation", "Page", "Write"]

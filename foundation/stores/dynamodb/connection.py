@@ -18,12 +18,12 @@ from botocore.exceptions import NoCredentialsError
 from botocore.session import Session
 from pynamodb.connection import Connection
 
-from config.kernel.randomness import Randomness
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb.http import LoopPool, Pool
-from config.stores.dynamodb.signing import Credentials
-from config.stores.dynamodb.wire import EngineFailure, LoopWire, Wire
-from config.stores.errors import (
+from foundation.kernel.randomness import Randomness
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb.http import LoopPool, Pool
+from foundation.stores.dynamodb.signing import Credentials
+from foundation.stores.dynamodb.wire import EngineFailure, LoopWire, Wire
+from foundation.stores.errors import (
     CancellationReason,
     ConditionFailed,
     OperationUnknown,
@@ -36,7 +36,7 @@ from config.stores.errors import (
     TransactionConflict,
     WriteRefused,
 )
-from config.stores.metrics import DYNAMODB_REQUESTS, DYNAMODB_SECONDS
+from foundation.stores.metrics import DYNAMODB_REQUESTS, DYNAMODB_SECONDS
 
 log = logging.getLogger(__name__)
 

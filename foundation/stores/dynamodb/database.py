@@ -18,11 +18,11 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
-from config.stores.dynamodb.patterns import AccessPattern, M, Operation
-from config.stores.errors import Throttled, TransactionCancelled, TransactionConflict
-from config.stores.metrics import DYNAMODB_ITEMS
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
+from foundation.stores.dynamodb.patterns import AccessPattern, M, Operation
+from foundation.stores.errors import Throttled, TransactionCancelled, TransactionConflict
+from foundation.stores.metrics import DYNAMODB_ITEMS
 
 BATCH_GET_KEYS = 100
 BATCH_WRITE_ITEMS = 25

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config.stores.dynamodb.database import Database, table_description
-from config.stores.dynamodb.table import PROVISIONED, Table
-from config.stores.errors import OperationUnknown, StoreUnavailable, TableBusy, TableMissing
+from foundation.stores.dynamodb.database import Database, table_description
+from foundation.stores.dynamodb.table import PROVISIONED, Table
+from foundation.stores.errors import OperationUnknown, StoreUnavailable, TableBusy, TableMissing
 
 TTL_ATTRIBUTE = "ttl"
 ACTIVE_WITHIN = 120.0

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import orjson
 from botocore.exceptions import BotoCoreError
 
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb.http import Answer, LoopPool, Pool
-from config.stores.dynamodb.signing import Credentials, Signer
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb.http import Answer, LoopPool, Pool
+from foundation.stores.dynamodb.signing import Credentials, Signer
+from foundation.stores.errors import StoreUnavailable
 
 OK = 200
 TOO_MANY = 429

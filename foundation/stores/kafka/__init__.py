@@ -4,11 +4,11 @@ The producer is idempotent and waits for all in-sync replicas; `publish` returns
 in the log. The consumer commits what it was told is done, and nothing else.
 """
 
-from config.stores.kafka.admin import EventLogAdmin
-from config.stores.kafka.consumer import EventConsumer, Record
-from config.stores.kafka.handing import Gathering, Outgoing, Refused, Told
-from config.stores.kafka.options import KafkaOptions
-from config.stores.kafka.producer import EventProducer
+from foundation.stores.kafka.admin import EventLogAdmin
+from foundation.stores.kafka.consumer import EventConsumer, Record
+from foundation.stores.kafka.handing import Gathering, Outgoing, Refused, Told
+from foundation.stores.kafka.options import KafkaOptions
+from foundation.stores.kafka.producer import EventProducer
 
 __all__ = [
     "EventConsumer",

@@ -7,9 +7,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from config.kernel.events import TOPICS
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka.options import KafkaOptions
+from foundation.kernel.events import TOPICS
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka.options import KafkaOptions
 
 REPLICATION = 3
 SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000

@@ -14,9 +14,9 @@ from concurrent.futures import Future
 
 from prometheus_client import Counter, Gauge
 
-from config.kernel.retry import RetryPolicy
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventProducer, Gathering, Outgoing, Told
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventProducer, Gathering, Outgoing, Told
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from config.kernel.events import TOPICS
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka.options import KafkaOptions
+from foundation.kernel.events import TOPICS
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka.options import KafkaOptions
 
 log = logging.getLogger(__name__)
 

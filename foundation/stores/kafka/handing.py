@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from config.kernel.events import TOPICS, Event
-from config.stores.errors import EventLogUnavailable
-from config.stores.metrics import KAFKA_EVENTS, KAFKA_SECONDS
+from foundation.kernel.events import TOPICS, Event
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.metrics import KAFKA_EVENTS, KAFKA_SECONDS
 
 _DELIVERED = {topic: KAFKA_EVENTS.labels(topic, "delivered") for topic in TOPICS}
 

@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.session import Session
 
-from config.kernel.errors import ParleyError
+from foundation.kernel.errors import ParleyError
 
 SERVICE = "kafka-cluster"
 LIFETIME = 900

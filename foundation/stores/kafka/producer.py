@@ -10,8 +10,8 @@ from functools import cached_property, partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from config.stores.kafka.handing import Gathering, Handed, Outgoing, Refused, Told
-from config.stores.kafka.options import KafkaOptions
+from foundation.stores.kafka.handing import Gathering, Handed, Outgoing, Refused, Told
+from foundation.stores.kafka.options import KafkaOptions
 
 log = logging.getLogger(__name__)
 

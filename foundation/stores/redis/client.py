@@ -16,7 +16,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, MaxConnectionsError, TimeoutError
 from redis.retry import Retry
 
-from config.stores.errors import StoreUnavailable
+from foundation.stores.errors import StoreUnavailable
 
 _AWAY = (ConnectionError, TimeoutError, BusyLoadingError, MaxConnectionsError)
 

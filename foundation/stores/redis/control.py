@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from asgiref.sync import async_to_sync
 from redis.exceptions import RedisError
 
-from config.kernel.ids import SessionId
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.ids import SessionId
+from foundation.stores.errors import StoreUnavailable
 
 GROUP = "control"
 SESSION_REVOKED = "session.revoked"

@@ -11,8 +11,8 @@ from typing import Any
 
 import redis
 
-from config.kernel.errors import RateLimited
-from config.stores.redis import naming_failures
+from foundation.kernel.errors import RateLimited
+from foundation.stores.redis.client import naming_failures
 
 _TAKE = """
 local rate, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -5,10 +5,10 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from parley_client import Client
 from playwright.sync_api import APIResponse, Route, expect
 
-from config.kernel.ids import ChatId
-from parley_client import Client
+from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
 from tests.e2e.browser.conftest import Seat
 from tests.e2e.browser.people import Person, Tab

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
-from messaging.domain import Message
 from parley_client import Client
+
+from messaging.domain import Message
 from tests.e2e.sockets import all_connected, eventually, is_dense, together
 from tests.e2e.system import System, Web
 

@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 from itertools import cycle
 
 from parley_client import Client
+
 from tests.e2e.sockets import all_connected, eventually, is_dense, together
 from tests.e2e.system import System
 

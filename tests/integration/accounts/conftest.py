@@ -18,15 +18,15 @@ from accounts.parts import Accounts, AccountsOptions, Engines, assemble
 from accounts.services.guard import LoginPolicy
 from accounts.services.sms import CodeMessage
 from accounts.stores import TABLES
-from config.http.addresses import ClientAddress
-from config.http.assets import AssetView
-from config.http.schema import DocsView, SchemaView
-from config.http.throttling import CallerThrottle
-from config.kernel.cursors import CursorCodec
-from config.kernel.ids import IdFactory, SessionId
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.errors import StoreUnavailable
-from config.stores.limits import Limit, RateLimiter
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.ids import IdFactory, SessionId
+from foundation.rest.addresses import ClientAddress
+from foundation.rest.assets import AssetView
+from foundation.rest.schema import DocsView, SchemaView
+from foundation.rest.throttling import CallerThrottle
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.limits import Limit, RateLimiter
 from tests.doubles import SettableClock
 
 ADA = "+14155550123"
@@ -157,5 +157,5 @@ def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:
             accounts, cursors=CursorCodec("a secret"), read_throttle=throttle, address_of=ClientAddress(["10.0.0.0/8"])
         ),
     ]
-    urls.handler404 = "config.http.problems.not_found"  # type: ignore[attr-defined]
+    urls.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
     return urls

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from accounts.services.guard import LoginPolicy
 from accounts.stores import TABLES
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.redis import RedisOptions, connect
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.redis.client import RedisOptions, connect
 from tests.integration.accounts.conftest import ADA, Stage, on_stage
 
 BAD_NUMBERS = [

@@ -6,10 +6,10 @@ import pytest
 import redis
 import redis.asyncio
 
-from config.kernel.errors import RateLimited
-from config.stores.errors import StoreUnavailable
-from config.stores.limits import Limit, RateLimiter
-from config.stores.redis import RedisOptions, connect
+from foundation.kernel.errors import RateLimited
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.client import RedisOptions, connect
+from foundation.stores.redis.limits import Limit, RateLimiter
 from tests.doubles import eventually
 
 SLOW = Limit("slow", rate=0.001, burst=5)

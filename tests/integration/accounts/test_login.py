@@ -12,11 +12,11 @@ from accounts.services.guard import LoginPolicy
 from accounts.services.login import LoginAttempt
 from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
-from config.kernel.errors import ParleyError
-from config.kernel.ids import IdFactory, UserId
-from config.stores.dynamodb import Database
-from config.stores.errors import StoreUnavailable
-from config.stores.limits import Limit
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import IdFactory, UserId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.limits import Limit
 from tests.doubles import eventually
 from tests.integration.accounts.conftest import ADA, BOB, Stage
 

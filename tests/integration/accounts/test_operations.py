@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.stores.dynamodb import Database
+from foundation.stores.dynamodb import Database
 from tests.integration.accounts.conftest import ADA, BOB, Stage
 
 STRONG_GET, EVENTUAL_GET = "GetItem strong", "GetItem eventual"

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from accounts.models import UserModel
-from config.stores.dynamodb import Database
+from foundation.stores.dynamodb import Database
 from tests.integration.accounts.conftest import ADA, Stage
 
 

@@ -7,9 +7,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels_redis.pubsub import RedisPubSubChannelLayer  # type: ignore[import-untyped]
 
-from config.kernel.ids import SessionId
-from config.stores.control import GROUP, SESSION_REVOKED, RevocationChannel
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.ids import SessionId
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.control import GROUP, SESSION_REVOKED, RevocationChannel
 
 SESSION = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 

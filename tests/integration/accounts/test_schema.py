@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.kernel.errors import catalogue
+from foundation.kernel.errors import catalogue
 from tests.integration.accounts.conftest import Stage
 
 PATHS = {

@@ -11,7 +11,7 @@ from accounts.models import SessionModel
 from accounts.services.sessions import LIFETIME, TokenPair
 from accounts.services.verification import REMEMBERED_FOR, TokenVerifier
 from accounts.stores.sessions import SessionStore
-from config.stores.dynamodb import Database
+from foundation.stores.dynamodb import Database
 from tests.integration.accounts.conftest import ADA, BOB, Stage
 
 

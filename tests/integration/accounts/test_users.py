@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.kernel.ids import UserId
+from foundation.kernel.ids import UserId
 from tests.integration.accounts.conftest import ADA, BOB, Stage
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from accounts.services.guard import LoginPolicy
 from accounts.services.sessions import TokenPair
-from config.embedded.redis import RedisEngine
-from config.kernel.ids import UserId
-from config.stores.dynamodb import Database
-from config.stores.redis import RedisOptions, connect
+from engines.redis import RedisEngine
+from foundation.kernel.ids import UserId
+from foundation.stores.dynamodb import Database
+from foundation.stores.redis.client import RedisOptions, connect
 from tests.integration.accounts.conftest import ADA, Stage, on_stage
 
 

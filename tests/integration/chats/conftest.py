@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from tests.doubles import SettableClock
 from tests.integration.chats.stage import RecordingAnnouncer, Stage
 

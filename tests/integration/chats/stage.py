@@ -28,16 +28,16 @@ from chats.services.posting import Posting
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import Clock
-from config.kernel.cursors import CursorCodec
-from config.kernel.events import Event
-from config.kernel.ids import ChatId, IdFactory, UserId
-from config.stores.announcer import Announcer
-from config.stores.dynamodb import Database
-from config.stores.kafka import Outgoing, Told
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from delivery.stores.watermarks import WatermarkStore
+from foundation.kernel.clock import Clock
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.events import Event
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.stores.dynamodb import Database
+from foundation.stores.kafka import Outgoing, Told
+from foundation.stores.kafka.announcer import Announcer
 from messaging.domain import Message
 from messaging.services.committer import Committer
 from messaging.services.history import History
@@ -139,7 +139,7 @@ class Stage:
                 verify=verify_user_id,
             ),
         ]
-        module.handler404 = "config.http.problems.not_found"  # type: ignore[attr-defined]
+        module.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
         return module
 
     def user(self, name: str = "Somebody") -> "Person":

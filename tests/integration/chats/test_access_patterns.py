@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from config.stores.dynamodb import Database
-from config.stores.dynamodb.patterns import declared
+from foundation.stores.dynamodb import Database
+from foundation.stores.dynamodb.patterns import declared
 from tests.integration.chats.stage import Stage, captured, crowd, just_before
 
 PREFIX = "chats_tests_"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from config.kernel.ids import ChatId
+from foundation.kernel.ids import ChatId
 from tests.integration.chats.stage import Answer, Person, Stage
 
 OK, NO, GONE = 200, 403, 404

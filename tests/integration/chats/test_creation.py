@@ -5,10 +5,10 @@ from django.test import override_settings
 
 from chats.domain import ChatDraft, ChatType
 from chats.services.creation import MAX_BORN_TOGETHER
-from config.kernel.clock import SystemClock
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import StoreUnavailable
 from tests.doubles import SettableClock
 from tests.integration.chats.stage import (
     Person,

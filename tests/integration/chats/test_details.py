@@ -2,8 +2,8 @@
 
 import pytest
 
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
 from tests.doubles import SettableClock
 from tests.integration.chats.stage import Person, Stage, just_before
 

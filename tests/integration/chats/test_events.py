@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import Consumer
 from django.test import override_settings
 
-from config.kernel.clock import SystemClock, from_iso
-from config.kernel.ids import ChatId
-from config.kernel.retry import RetryPolicy
-from config.stores.announcer import Announcer
-from config.stores.dynamodb import Database
-from config.stores.kafka import EventProducer, KafkaOptions
+from foundation.kernel.clock import SystemClock, from_iso
+from foundation.kernel.ids import ChatId
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb import Database
+from foundation.stores.kafka import EventProducer, KafkaOptions
+from foundation.stores.kafka.announcer import Announcer
 from tests.doubles import halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
-from config.stores.errors import TransactionConflict
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import TransactionConflict
 from tests.integration.chats.stage import Person, Stage
 
 

@@ -9,10 +9,10 @@ from django.test import override_settings
 from chats.domain import Membership, Role
 from chats.errors import GroupFull
 from chats.services.leaving import Leaving
-from config.kernel.clock import SystemClock
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
-from config.stores.errors import TransactionConflict
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import TransactionConflict
 from tests.integration.chats.stage import RecordingAnnouncer, Stage, all_at_once, captured, just_before
 
 LIMIT = 12

@@ -8,10 +8,10 @@ from django.test import override_settings
 from chats.domain import ChatDraft, ChatType, Role
 from chats.errors import MemberNotFound, OwnerMustTransfer, RoleTooLow
 from chats.services.members import Members
-from config.kernel.clock import SystemClock
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
-from config.stores.errors import TransactionConflict
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import TransactionConflict
 from tests.doubles import SettableClock
 from tests.integration.chats.stage import (
     Person,

@@ -4,9 +4,9 @@ import pytest
 
 from chats.domain import Membership, Role, Tally
 from chats.errors import ChatNotFound
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
-from config.stores.errors import TransactionCancelled
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import TransactionCancelled
 from tests.integration.chats.stage import Person, Stage, captured
 
 

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from config.kernel.clock import SystemClock
-from config.kernel.ids import IdFactory
-from config.stores.dynamodb import Database
 from delivery.stores.watermarks import WatermarkStore
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.ids import IdFactory
+from foundation.stores.dynamodb import Database
 
 NOW = SystemClock().now()
 ids = IdFactory(SystemClock())

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from config.demo.script import ADA, BEN, EMI, PEOPLE, SCENES
-from config.demo.stage import Company, Stage
-from config.embedded.data_directory import environment_of_running_engines
-from config.kernel.errors import Invalid, Unavailable
-from config.stores.dynamodb import Database, DynamoDBOptions
 from config.wiring import Wiring
+from demo.script import ADA, BEN, EMI, PEOPLE, SCENES
+from demo.stage import Company, Stage
+from engines.data_directory import environment_of_running_engines
+from foundation.kernel.errors import Invalid, Unavailable
+from foundation.stores.dynamodb import Database, DynamoDBOptions
 from messaging.domain import Draft, Sent
 from messaging.services.committer import Committer
 

@@ -3,9 +3,9 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
 from config.wiring import TABLES
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from tests.doubles import SettableClock
 from tests.engines.moto import MotoServer
 from tests.integration.messaging.stage import Stage

@@ -14,14 +14,14 @@ from chats.services.leaving import Leaving
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.kernel.clock import Clock
-from config.kernel.events import Event
-from config.kernel.ids import ChatId, IdFactory, UserId
-from config.kernel.retry import RetryPolicy
-from config.stores.announcer import Announcer
-from config.stores.dynamodb import Database
-from config.stores.errors import CancellationReason, EventLogUnavailable, TransactionCancelled
-from config.stores.kafka import Outgoing, Told
+from foundation.kernel.clock import Clock
+from foundation.kernel.events import Event
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import CancellationReason, EventLogUnavailable, TransactionCancelled
+from foundation.stores.kafka import Outgoing, Told
+from foundation.stores.kafka.announcer import Announcer
 from messaging.api.urls import routes
 from messaging.domain import Draft, Message
 from messaging.services.committer import Committer
@@ -182,7 +182,7 @@ class Stage:
             (404, "not_found"),
             (500, "server_error"),
         ):
-            setattr(module, f"handler{status}", f"config.http.problems.{handler}")
+            setattr(module, f"handler{status}", f"foundation.rest.problems.{handler}")
         return module
 
     def close(self) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import Database
-from config.stores.dynamodb.http import END_OF_HEAD, Answer
-from config.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
-from config.stores.kafka import Outgoing, Told
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Database
+from foundation.stores.dynamodb.http import END_OF_HEAD, Answer
+from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
+from foundation.stores.kafka import Outgoing, Told
 from messaging.errors import Overloaded
 from messaging.services.history import Window
 from messaging.services.lanes import FULL

@@ -1,9 +1,9 @@
 import pytest
 
 from chats.services.creation_keys import CreationKeys
-from config.kernel.ids import UserId
-from config.stores.dynamodb import Database
-from config.stores.errors import TransactionCancelled
+from foundation.kernel.ids import UserId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import TransactionCancelled
 from messaging.stores.idempotency import CREATION_KEY_SECONDS, ChatCreationKeys
 from tests.doubles import SettableClock
 from tests.integration.messaging.stage import Stage

@@ -3,8 +3,8 @@ import threading
 import pytest
 
 from chats.errors import ChatNotFound
-from config.kernel.ids import ChatId, UserId
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.errors import StoreUnavailable
 from messaging.errors import MessageNotFound
 from messaging.services.history import Window
 from tests.doubles import eventually

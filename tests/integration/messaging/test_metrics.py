@@ -2,7 +2,7 @@
 
 from prometheus_client import REGISTRY
 
-from config.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, UserId
 from tests.doubles import eventually
 from tests.integration.messaging.stage import Stage
 

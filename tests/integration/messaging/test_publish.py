@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from config.kernel.events import Event
-from config.kernel.ids import ChatId, UserId
-from config.stores.announcer import Announcer
-from config.stores.dynamodb import Database
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
+from foundation.kernel.events import Event
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Database
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
+from foundation.stores.kafka.announcer import Announcer
 from tests.doubles import SettableClock, eventually, halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka

@@ -1,7 +1,7 @@
 import pytest
 
-from config.kernel.ids import ChatId, UserId
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.errors import StoreUnavailable
 from tests.integration.messaging.stage import Caller, Stage
 
 MESSAGE_FIELDS = {

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from chats.errors import ChatNotFound
-from config.kernel.ids import ChatId, ConnectionId, UserId
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.errors import EventLogUnavailable, StoreUnavailable
 from config.wiring import TABLES
+from foundation.kernel.ids import ChatId, ConnectionId, UserId
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from messaging.domain import Draft
 from messaging.errors import ClientMessageIdConflict
 from messaging.stores.idempotency import MESSAGE_KEY_SECONDS

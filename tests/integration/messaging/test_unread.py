@@ -8,8 +8,8 @@ import pytest
 
 from chats.domain import Membership, Role, Tally
 from chats.errors import ChatNotFound
-from config.kernel.ids import ChatId, UserId
-from config.stores.dynamodb import Database
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import Database
 from messaging.errors import ClientMessageIdConflict
 from messaging.services.acquaintance import BELIEVED_FOR
 from messaging.services.committer import WRITERS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accounts.errors import InvalidToken, TokenExpired
 from accounts.services.tokens import AccessTokens
-from config.kernel.ids import SessionId, UserId
+from foundation.kernel.ids import SessionId, UserId
 from tests.doubles import SettableClock
 
 USER = UserId("user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1")

@@ -1,8 +1,8 @@
 import pytest
 
 from accounts.display_names import LONGEST, checked, default_for
-from config.kernel.errors import Invalid
-from config.kernel.ids import UserId
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import UserId
 
 
 class TestChecked:

@@ -1,7 +1,7 @@
 import pytest
 
 from accounts.phone_numbers import canonical
-from config.kernel.errors import Invalid
+from foundation.kernel.errors import Invalid
 
 EXAMPLE = "+14155550123"
 

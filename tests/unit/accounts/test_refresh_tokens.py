@@ -4,7 +4,7 @@ import pytest
 
 from accounts.errors import InvalidRefreshToken
 from accounts.services.refresh_tokens import RefreshTokens
-from config.kernel.ids import SessionId
+from foundation.kernel.ids import SessionId
 
 SESSION = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 OTHER = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8K0")

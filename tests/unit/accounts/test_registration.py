@@ -8,8 +8,8 @@ from accounts.domain import User
 from accounts.errors import PhoneNumberTaken
 from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
-from config.kernel.ids import IdFactory, UserId
-from config.stores.errors import StoreUnavailable, TransactionConflict
+from foundation.kernel.ids import IdFactory, UserId
+from foundation.stores.errors import StoreUnavailable, TransactionConflict
 from tests.doubles import SettableClock
 
 NUMBER = "+14155550123"

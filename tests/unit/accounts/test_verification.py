@@ -10,8 +10,8 @@ from accounts.errors import SessionRevoked
 from accounts.services.tokens import AccessTokens
 from accounts.services.verification import REMEMBERED_FOR, RememberedSessions, Standing, TokenVerifier
 from accounts.stores.sessions import SessionStore
-from config.kernel.ids import SessionId, UserId
-from config.stores.errors import StoreUnavailable
+from foundation.kernel.ids import SessionId, UserId
+from foundation.stores.errors import StoreUnavailable
 from tests.doubles import SettableClock
 
 ADA = UserId("user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1")

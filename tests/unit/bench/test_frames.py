@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from bench.frames import Drafts, ack, arrivals, moment, sequences, sync_request
 from bench.timeline import Account, Timeline, WrongDelivery
-from config.kernel.ids import ChatId
 from delivery.gateway.frames import Ack, SendMessage, SyncRequest, read
+from foundation.kernel.ids import ChatId
 
 
 def message(sequence: int, due: float = 1.5) -> bytes:

@@ -3,8 +3,8 @@
 import pytest
 
 from chats.domain import MAX_MEMBERS, ChatDraft, ChatType, Role
-from config.kernel.errors import Invalid
-from config.kernel.ids import UserId
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import UserId
 
 ADA, BOB, CEM = UserId("ada"), UserId("bob"), UserId("cem")
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from chats.api.serializers import IDEMPOTENCY_KEY_PATTERN, NAME_PATTERN, USER_ID_PATTERN, MuteBody, RenameChatBody
-from config.kernel.clock import SystemClock, to_iso
-from config.kernel.ids import IdFactory
+from foundation.kernel.clock import SystemClock, to_iso
+from foundation.kernel.ids import IdFactory
 
 
 def accepted(serializer: type[Any], data: object) -> bool:

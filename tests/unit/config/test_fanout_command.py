@@ -5,8 +5,8 @@ from unittest.mock import Mock
 import pytest
 
 from config.management.commands import fanout
-from config.stores.errors import WriteRefused
 from config.wiring import Wiring
+from foundation.stores.errors import WriteRefused
 
 
 def test_the_command_asks_for_read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:

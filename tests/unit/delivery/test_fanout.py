@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from config.kernel.events import Event
-from config.kernel.retry import RetryPolicy
-from config.stores.errors import StoreUnavailable
-from config.stores.kafka import Record
 from delivery.fanout.gaps import LONGEST_GAP, Gaps
 from delivery.fanout.processor import Processor
 from delivery.fanout.routing import Parcel, payloads
 from delivery.fanout.worker import Worker
+from foundation.kernel.events import Event
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.kafka import Record
 
 
 class FakeMembers:

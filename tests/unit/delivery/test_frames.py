@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.kernel.errors import Forbidden, RateLimited
-from config.stores.errors import StoreRefused, StoreUnavailable
 from delivery.gateway import frames
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Messages, SendMessage, SyncRequest
+from foundation.kernel.errors import Forbidden, RateLimited
+from foundation.stores.errors import StoreRefused, StoreUnavailable
 
 
 def message(sequence: int, chat: str = "chat_a") -> dict[str, Any]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from config.kernel.errors import RateLimited
 from delivery.gateway import handshake
 from delivery.gateway.patience import BAD_FRAMES_IN_A_ROW, FRAMES_AT_ONCE, REFUSALS, Patience
+from foundation.kernel.errors import RateLimited
 
 
 def scope(subprotocols: list[str] | None = None, **headers: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from unittest.mock import AsyncMock, Mock
 import orjson
 import pytest
 
-from config.kernel.ids import ConnectionId, SessionId, UserId
 from delivery.gateway import frames, hub
 from delivery.gateway.closing import Close
 from delivery.gateway.hub import Hub
 from delivery.stores.connections import Registration
+from foundation.kernel.ids import ConnectionId, SessionId, UserId
 
 
 class FakeSocket:

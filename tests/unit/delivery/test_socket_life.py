@@ -9,10 +9,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from config.kernel.caller import Caller
-from config.kernel.ids import IdFactory, SessionId, UserId
 from delivery.gateway.closing import Close
 from delivery.gateway.consumer import HEARTBEAT_INTERVAL, MAX_UNDER_WAY, TOKEN_GRACE, GatewayConsumer, GatewayParts
+from foundation.kernel.caller import Caller
+from foundation.kernel.ids import IdFactory, SessionId, UserId
 from tests.doubles import SettableClock
 
 CHAT = "chat_01HQX000000000000000000000"

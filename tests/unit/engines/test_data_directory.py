@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from config.embedded.data_directory import exclusive_directory
+from engines.data_directory import exclusive_directory
 
 
 def test_a_new_data_directory_is_for_its_owner_only(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 from chats.domain import Tally
-from config.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, UserId
 from messaging.services.acquaintance import BELIEVED_FOR, Acquaintance
 
 CHAT, ANN, BOB = ChatId("chat"), UserId("ann"), UserId("bob")

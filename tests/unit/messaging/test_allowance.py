@@ -2,8 +2,8 @@
 
 import pytest
 
-from config.kernel.errors import RateLimited
-from config.kernel.ids import UserId
+from foundation.kernel.errors import RateLimited
+from foundation.kernel.ids import UserId
 from messaging.services.allowance import SendAllowance
 
 ANN, BOB = UserId("user_ann"), UserId("user_bob")

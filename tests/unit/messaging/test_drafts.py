@@ -1,6 +1,6 @@
 import pytest
 
-from config.kernel.ids import ChatId, MessageId, UserId
+from foundation.kernel.ids import ChatId, MessageId, UserId
 from messaging.domain import MAX_CONTENT_BYTES, Draft, Message, Sent
 from messaging.errors import ContentTooLarge, InvalidDraft
 

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
-from config.kernel.ids import ChatId, MessageId, UserId
-from config.stores.dynamodb.database import BATCH_GET_KEYS, TRANSACTION_ITEMS
+from foundation.kernel.ids import ChatId, MessageId, UserId
+from foundation.stores.dynamodb.database import BATCH_GET_KEYS, TRANSACTION_ITEMS
 from messaging.domain import Draft
 from messaging.services.lanes import FULL, TURN, Entry, Lanes, Part
 

@@ -2,9 +2,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.kernel.ids import ChatId, MessageId, UserId
-from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.dynamodb.database import TRANSACTION_ITEMS
+from foundation.kernel.ids import ChatId, MessageId, UserId
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
 from messaging.domain import MAX_CONTENT_BYTES, MAX_SEQUENCE, Message
 from messaging.models import IdempotencyKeyModel, MessageModel
 from messaging.stores.idempotency import IdempotencyKeyStore

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from config.kernel.errors import ParleyError
-from config.kernel.ids import ChatId
 from delivery.services.ack_buffer import AckBuffer
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
 from tests.integration.chats.stage import Person, Stage
 

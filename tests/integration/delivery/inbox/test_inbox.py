@@ -3,8 +3,8 @@
 import pytest
 
 from chats.domain import Membership, Role
-from config.kernel.ids import ChatId
-from config.stores.dynamodb import Database
+from foundation.kernel.ids import ChatId
+from foundation.stores.dynamodb import Database
 from tests.doubles import SettableClock
 from tests.integration.chats.stage import Person, Stage
 

@@ -6,11 +6,11 @@ from time import monotonic
 
 import pytest
 
-from config.kernel.events import Event
-from config.kernel.retry import RetryPolicy
-from config.stores.announcer import Announcer
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
+from foundation.kernel.events import Event
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
+from foundation.stores.kafka.announcer import Announcer
 from tests.doubles import halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka

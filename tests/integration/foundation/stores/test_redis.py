@@ -3,8 +3,8 @@
 import pytest
 import redis
 
-from config.stores.errors import StoreUnavailable
-from config.stores.redis import RedisOptions, ask_together, connect, naming_failures
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.client import RedisOptions, ask_together, connect, naming_failures
 
 
 @pytest.fixture

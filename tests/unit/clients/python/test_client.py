@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
-
 from parley_client import Client, Ended
+from websockets.asyncio.server import ServerConnection, serve
 
 Talk = Callable[[ServerConnection], Awaitable[None]]
 HELLO = {"type": "connected", "connection_id": "c", "user_id": "ada", "session_id": "s", "heartbeat_interval": 0.02}

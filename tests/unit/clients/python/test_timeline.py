@@ -4,7 +4,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from parley_client import Timeline
 
 

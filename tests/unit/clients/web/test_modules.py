@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-WEB = Path(__file__).resolve().parents[3] / "web"
+WEB = Path(__file__).resolve().parents[4] / "clients" / "web"
 MODULES = sorted(WEB.glob("static/**/*.js"))
 
 

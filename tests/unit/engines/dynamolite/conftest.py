@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.dynamolite.engine import Engine
+from tests.unit.engines.dynamolite.engine import Engine
 
 
 @pytest.fixture

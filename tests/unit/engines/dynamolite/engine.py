@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from config.embedded.dynamolite.rows import Store
-from config.embedded.dynamolite.service import Service
+from engines.dynamolite.rows import Store
+from engines.dynamolite.service import Service
 
 TABLE, PLAIN = "things", "plain"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.embedded.dynamolite import expressions
-from config.embedded.dynamolite.errors import Misfit, ValidationException
-from config.embedded.dynamolite.placeholders import Placeholders
-from tests.unit.dynamolite.engine import content, values
+from engines.dynamolite import expressions
+from engines.dynamolite.errors import Misfit, ValidationException
+from engines.dynamolite.placeholders import Placeholders
+from tests.unit.engines.dynamolite.engine import content, values
 
 ITEM = {
     "s": "hello",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.embedded.dynamolite.journal import HEAD, SIZE, Journal
-from tests.unit.dynamolite.engine import PLAIN, TABLE, Engine, Refused, plain, values
-from tests.unit.dynamolite.test_service import Uncommitting
+from engines.dynamolite.journal import HEAD, SIZE, Journal
+from tests.unit.engines.dynamolite.engine import PLAIN, TABLE, Engine, Refused, plain, values
+from tests.unit.engines.dynamolite.test_service import Uncommitting
 
 ROOM = 1000
 

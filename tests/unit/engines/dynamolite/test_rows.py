@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.embedded.dynamolite.reading import PAGE_BYTES
-from config.embedded.dynamolite.rows import LONG_AGO_SECONDS, Range, Store
-from tests.unit.dynamolite.engine import PLAIN, TABLE, Engine, Refused, content, index, plain, schema, things, values
+from engines.dynamolite.reading import PAGE_BYTES
+from engines.dynamolite.rows import LONG_AGO_SECONDS, Range, Store
+from tests.unit.engines.dynamolite.engine import (
+    PLAIN,
+    TABLE,
+    Engine,
+    Refused,
+    content,
+    index,
+    plain,
+    schema,
+    things,
+    values,
+)
 
 
 def page(engine: Engine, condition: str, /, table: str = TABLE, **options: Any) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from config.embedded.dynamolite import server as server_module
-from config.embedded.dynamolite.server import Server
-from config.embedded.dynamolite.service import Answered, Service
-from tests.unit.dynamolite.engine import PLAIN, Engine, values
+from engines.dynamolite import server as server_module
+from engines.dynamolite.server import Server
+from engines.dynamolite.service import Answered, Service
+from tests.unit.engines.dynamolite.engine import PLAIN, Engine, values
 
 CLOSING = b"Connection: close\r\n"
 

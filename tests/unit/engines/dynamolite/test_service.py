@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.embedded.dynamolite.rows import Shelf
-from config.embedded.dynamolite.service import TOKEN_SECONDS
-from tests.unit.dynamolite.engine import PLAIN, TABLE, Engine, Refused, things, value, values
+from engines.dynamolite.rows import Shelf
+from engines.dynamolite.service import TOKEN_SECONDS
+from tests.unit.engines.dynamolite.engine import PLAIN, TABLE, Engine, Refused, things, value, values
 
 
 def put(pk: str, table: str = PLAIN, /, **more: Any) -> dict[str, Any]:

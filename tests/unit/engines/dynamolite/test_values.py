@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.embedded.dynamolite.errors import SerializationException, ValidationException
-from config.embedded.dynamolite.values import (
+from engines.dynamolite.errors import SerializationException, ValidationException
+from engines.dynamolite.values import (
     NESTING,
     after_prefix,
     checked,

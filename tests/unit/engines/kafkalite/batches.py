@@ -1,7 +1,7 @@
 """Batches as a producer makes them; what is in them is nobody's business here."""
 
-from config.embedded.kafkalite.log import BATCH_HEAD, BEFORE_LENGTH_COUNTS, MAGIC, Batch
-from config.embedded.kafkalite.wire import LONG
+from engines.kafkalite.log import BATCH_HEAD, BEFORE_LENGTH_COUNTS, MAGIC, Batch
+from engines.kafkalite.wire import LONG
 
 
 def packed(

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from config.embedded.kafkalite.errors import Code
-from config.embedded.kafkalite.fetches import Fetches, Found, Wanted, look
-from config.embedded.kafkalite.log import Partition
-from tests.unit.kafkalite.batches import batch, offsets, packed
+from engines.kafkalite.errors import Code
+from engines.kafkalite.fetches import Fetches, Found, Wanted, look
+from engines.kafkalite.log import Partition
+from tests.unit.engines.kafkalite.batches import batch, offsets, packed
 
 LONG = 20.0
 PLENTY = 1_000_000

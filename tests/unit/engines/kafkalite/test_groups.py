@@ -2,8 +2,8 @@
 
 import pytest
 
-from config.embedded.kafkalite.errors import Code, Refusal
-from config.embedded.kafkalite.groups import Candidate, Group, Groups, Joined, Synced
+from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.groups import Candidate, Group, Groups, Joined, Synced
 
 SESSION, REBALANCE = 10.0, 60.0
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from config.embedded.kafkalite.errors import Code, Refusal
-from config.embedded.kafkalite.log import MAX_PRODUCERS, SEQUENCES, Batch, Partition
-from tests.unit.kafkalite.batches import batch, offsets, packed
+from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.log import MAX_PRODUCERS, SEQUENCES, Batch, Partition
+from tests.unit.engines.kafkalite.batches import batch, offsets, packed
 
 PLENTY = 1_000_000
 

@@ -7,13 +7,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from config.embedded.kafkalite import server as server_module
-from config.embedded.kafkalite.broker import Broker
-from config.embedded.kafkalite.errors import Code
-from config.embedded.kafkalite.server import Connection, Server
-from config.embedded.kafkalite.wire import BYTE, INT, LONG, SHORT, Reader, blob, listed, text
-from config.embedded.ports import LOOPBACK, ReservedPort
-from tests.unit.kafkalite.batches import offsets, packed
+from engines.kafkalite import server as server_module
+from engines.kafkalite.broker import Broker
+from engines.kafkalite.errors import Code
+from engines.kafkalite.server import Connection, Server
+from engines.kafkalite.wire import BYTE, INT, LONG, SHORT, Reader, blob, listed, text
+from engines.ports import LOOPBACK, ReservedPort
+from tests.unit.engines.kafkalite.batches import offsets, packed
 
 API_VERSIONS, PRODUCE, FETCH, METADATA, JOIN, LEAVE, SYNC = 18, 0, 1, 3, 11, 13, 14
 SOON = 10.0

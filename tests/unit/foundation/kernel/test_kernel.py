@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from ulid import ULID
 from ulid.base32 import ENCODE
 
-from config.kernel.clock import from_iso, to_iso
-from config.kernel.cursors import CursorCodec, InvalidCursor
-from config.kernel.errors import ParleyError, catalogue
-from config.kernel.events import TOPICS, Event, MalformedEvent
-from config.kernel.ids import IdFactory, is_chat_id, is_session_id, is_user_id
-from config.kernel.retry import RetryPolicy
+from foundation.kernel.clock import from_iso, to_iso
+from foundation.kernel.cursors import CursorCodec, InvalidCursor
+from foundation.kernel.errors import ParleyError, catalogue
+from foundation.kernel.events import TOPICS, Event, MalformedEvent
+from foundation.kernel.ids import IdFactory, is_chat_id, is_session_id, is_user_id
+from foundation.kernel.retry import RetryPolicy
 from tests.doubles import SettableClock
 
 RANDOM_LETTERS = 16

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from config.logs import JsonFormatter, OnlyUnforeseen
+from foundation.kernel.logs import JsonFormatter, OnlyUnforeseen
 
 
 def record(message: str = "hello %s", **more: object) -> logging.LogRecord:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from config.kernel.promise import Promise
+from foundation.kernel.promise import Promise
 
 
 def test_a_result_reaches_those_who_asked_before_and_after() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from django.test import RequestFactory
 
-from config.http.addresses import ClientAddress
+from foundation.rest.addresses import ClientAddress
 
 
 def address(remote: str, forwarded: str | None = None, *, trusted: tuple[str, ...] = ()) -> str:

@@ -7,8 +7,8 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from django.views import View
 
-from config.http.health import EngineProbes, LiveView, MetricsView, ReadyView
-from config.stores.errors import StoreUnavailable
+from foundation.rest.health import EngineProbes, LiveView, MetricsView, ReadyView
+from foundation.stores.errors import StoreUnavailable
 from tests.doubles import eventually
 
 

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.test import RequestFactory
 
-from config.http.assets import AssetView
-from config.http.pages import PageView
-from tests.unit.test_settings import GOOD
+from foundation.rest.assets import AssetView
+from foundation.rest.pages import PageView
+from tests.unit.config.test_settings import GOOD
 
 PAGE = settings.WEB_CLIENT / "index.html"
 

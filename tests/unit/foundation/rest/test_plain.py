@@ -3,10 +3,10 @@ from django.conf import settings
 from django.test import Client
 from django.urls import path
 
-from config.http.assets import AssetView
-from config.http.health import LiveView, MetricsView, ReadyView
-from config.http.pages import PageView
-from config.http.schema import SchemaView
+from foundation.rest.assets import AssetView
+from foundation.rest.health import LiveView, MetricsView, ReadyView
+from foundation.rest.pages import PageView
+from foundation.rest.schema import SchemaView
 
 urlpatterns = [
     path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html")),

@@ -12,11 +12,11 @@ from rest_framework import exceptions as drf
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.http.problems import handle, problem
-from config.http.serializers import PageQuery, StrictSerializer, TextField
-from config.http.views import ParleyView, PublicView
-from config.kernel import errors
-from config.stores.errors import EventLogUnavailable, StoreUnavailable
+from foundation.kernel import errors
+from foundation.rest.problems import handle, problem
+from foundation.rest.serializers import PageQuery, StrictSerializer, TextField
+from foundation.rest.views import ParleyView, PublicView
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from tests.doubles import verify_user_id
 
 
@@ -47,8 +47,8 @@ urlpatterns = [
     path("private", PrivateView.as_view(verify=verify_user_id)),
     path("broken", BrokenView.as_view()),
 ]
-handler404 = "config.http.problems.not_found"
-handler500 = "config.http.problems.server_error"
+handler404 = "foundation.rest.problems.not_found"
+handler500 = "foundation.rest.problems.server_error"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from config.http.gate import Gate
+from foundation.server.gate import Gate
 
 
 class Answers:

@@ -10,7 +10,7 @@ from autobahn.websocket.protocol import WebSocketProtocol
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.sockets import FRAMES_AHEAD, ParleySocket, SocketLine
+from foundation.server.autobahn import FRAMES_AHEAD, ParleySocket, SocketLine
 
 LIMIT = 16 * 1024
 

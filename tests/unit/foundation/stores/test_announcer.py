@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.kernel.events import Event
-from config.kernel.retry import RetryPolicy
-from config.stores.announcer import DROPPED, Announcer
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventProducer, Outgoing, Refused, Told
+from foundation.kernel.events import Event
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventProducer, Outgoing, Refused, Told
+from foundation.stores.kafka.announcer import DROPPED, Announcer
 from tests.doubles import eventually
 
 AT_ONCE = RetryPolicy(first_pause=0.001, longest_pause=0.001)

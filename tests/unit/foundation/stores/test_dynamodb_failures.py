@@ -11,10 +11,10 @@ import pytest
 
 from accounts.models import UserModel
 from chats.models import MembershipModel
-from config.kernel.errors import ParleyError
-from config.kernel.retry import RetryPolicy
-from config.stores.dynamodb import Database, DynamoDBOptions
-from config.stores.errors import (
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.errors import (
     StoreRefused,
     StoreUnavailable,
     TableBusy,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from config.kernel.events import Event
-from config.stores.errors import EventLogUnavailable
-from config.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
+from foundation.kernel.events import Event
+from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
 
 
 class FullForASecond:

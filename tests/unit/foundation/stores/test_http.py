@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from config.stores.dynamodb.http import END_OF_HEAD, Answer, LoopConnection, LoopPool, Pool
+from foundation.stores.dynamodb.http import END_OF_HEAD, Answer, LoopConnection, LoopPool, Pool
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
 

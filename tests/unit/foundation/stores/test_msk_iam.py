@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from botocore.credentials import Credentials
 
-from config.stores.msk_iam import MskIamTokens, NoCredentials
+from foundation.stores.kafka.msk_iam import MskIamTokens, NoCredentials
 
 KEYS = Credentials("AKIDEXAMPLE", "a secret", "a session's token")
 
@@ -36,6 +36,6 @@ class TestTokens:
         assert first != second
 
     def test_without_credentials_it_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("config.stores.msk_iam.Session.get_credentials", lambda session: None)
+        monkeypatch.setattr("foundation.stores.kafka.msk_iam.Session.get_credentials", lambda session: None)
         with pytest.raises(NoCredentials):
             MskIamTokens("eu-central-1")("")

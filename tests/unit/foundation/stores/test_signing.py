@@ -9,7 +9,7 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.stores.dynamodb.signing import CONTENT_TYPE, Signer
+from foundation.stores.dynamodb.signing import CONTENT_TYPE, Signer
 
 REGION, HOST = "eu-west-1", "dynamodb.eu-west-1.amazonaws.com"
 NOW = datetime(2026, 1, 30, 14, 30, 5, tzinfo=UTC)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from accounts.models import SessionModel
-from config.stores.dynamodb import Database, DynamoDBOptions, schema
-from config.stores.errors import TableBusy, TableMissing
+from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
+from foundation.stores.errors import TableBusy, TableMissing
 
 
 class SlowDynamoDB:
@@ -81,6 +81,6 @@ def test_a_table_that_stays_busy_is_an_error_in_the_end(monkeypatch: pytest.Monk
     slow._busy = 10**9
     monkeypatch.setattr(database.connection, "dispatch", slow.dispatch)
     moments = iter(range(0, 10**6, 10))
-    monkeypatch.setattr("config.stores.dynamodb.schema.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr("foundation.stores.dynamodb.schema.time.monotonic", lambda: next(moments))
     with pytest.raises(TableBusy):
         schema.create_missing(database, [SessionModel], report=lambda line: None, sleep=lambda pause: None)

@@ -9,9 +9,9 @@ from typing import Any
 import botocore.session
 import pytest
 
-from config.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
-from config.stores.dynamodb.signing import Credentials
-from config.stores.errors import StoreRefused, StoreUnavailable, Throttled, TransactionCancelled, WriteRefused
+from foundation.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
+from foundation.stores.dynamodb.signing import Credentials
+from foundation.stores.errors import StoreRefused, StoreUnavailable, Throttled, TransactionCancelled, WriteRefused
 
 REQUEST = {
     "TransactItems": [

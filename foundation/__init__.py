@@ -1,0 +1,1 @@
+"""What every app stands on: kernel, the engines' clients, the REST edge, the web server. Imports no app."""
