@@ -62,9 +62,9 @@ def running(report: Report) -> Iterator[Stage]:
         stack.callback(services.stop)
         services.start()
         django.setup()
-        from config.wiring import wiring  # noqa: PLC0415 - after django.setup()
+        from config.wiring.web import web  # noqa: PLC0415 - after django.setup()
 
-        parts = wiring()
+        parts = web()
         stack.callback(lambda: asyncio.run(parts.close()))
         yield Stage(parts, services, processes, engines="external" if external else "embedded")
 

@@ -17,7 +17,7 @@ from bench.processes import ClientProcesses, cpu_of, queued_of
 from foundation.kernel.ids import ChatId, UserId
 
 if TYPE_CHECKING:
-    from config.wiring import Wiring
+    from config.wiring.web import Web
 
 COUNTERS = {
     "parley_dynamodb_requests_total{": "dynamodb_requests",
@@ -65,7 +65,7 @@ class Stage:
     `processes` are those of the engines, as far as they are ours.
     """
 
-    def __init__(self, parts: "Wiring", services: Services, processes: dict[str, int], *, engines: str) -> None:
+    def __init__(self, parts: "Web", services: Services, processes: dict[str, int], *, engines: str) -> None:
         self._parts = parts
         self._services = services
         self._engines = processes
@@ -93,9 +93,9 @@ class Stage:
         from accounts.stores.users import UserStore  # noqa: PLC0415
 
         parts = self._parts
-        user_id, now = parts.ids.user(), parts.clock.now()
+        user_id, now = parts.clients.ids.user(), parts.clients.clock.now()
         number = f"+49151{secrets.randbelow(10**9):09d}"
-        UserStore(parts.database).create(User(user_id, number, True, "Somebody", now, now))
+        UserStore(parts.clients.database).create(User(user_id, number, True, "Somebody", now, now))
         return Person(user_id, parts.accounts.sessions.open(user_id=user_id, device_id="bench").access_token)
 
     def direct(self, one: Person, other: Person) -> ChatId:
@@ -112,11 +112,11 @@ class Stage:
         from chats.domain import ChatDraft, ChatType  # noqa: PLC0415 - after django.setup()
 
         draft = ChatDraft(type=ChatType(kind), name=name, member_ids=tuple(other.user_id for other in others))
-        return self._parts.chat_creation.create(creator.user_id, draft).state.chat.chat_id
+        return self._parts.chats.creation.create(creator.user_id, draft).state.chat.chat_id
 
     def latest(self, chat_id: str) -> int:
         """The last sequence of the chat."""
-        return self._parts.counter_store.find(ChatId(chat_id)) or 0
+        return self._parts.chats.posting.find_counter(ChatId(chat_id)) or 0
 
     def fill(self, chat_id: str, sender_id: str, count: int, report: Report = lambda _line: None) -> None:
         """Messages that are there before the measurement, `FILL_AT_ONCE` under way at a time."""
@@ -128,7 +128,7 @@ class Stage:
                 Draft(ChatId(chat_id), UserId(sender_id), f"{secrets.randbelow(10**15)}.0", BODY.decode())
                 for _ in range(min(FILL_AT_ONCE, count - done))
             )
-            for answer in [self._parts.committer.submit(draft) for draft in drafts]:
+            for answer in [self._parts.messaging.committer.submit(draft) for draft in drafts]:
                 answer.result(120)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
@@ -168,5 +168,5 @@ class Stage:
                     for start, name in COUNTERS.items():
                         if line.startswith(start):
                             totals[name] += float(line.rpartition(" ")[2])
-        info: dict[str, int] = self._parts.redis.info("stats")
+        info: dict[str, int] = self._parts.clients.redis.info("stats")
         return {**totals, "redis_commands": float(info["total_commands_processed"])}

@@ -1,4 +1,4 @@
-"""The `web` process: REST and WebSocket, under daphne (`manage.py web`) or any other ASGI server."""
+"""The ASGI application of the `web` process: REST and WebSocket, under daphne (`manage.py web`) or another server."""
 
 import os
 
@@ -11,13 +11,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.embedded")
 
 http = get_asgi_application()
 
-from config.wiring import wiring  # noqa: E402
+from config.wiring.web import web  # noqa: E402 - the settings must be loaded first
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
 from delivery.gateway.lost import NoSuchSocket  # noqa: E402
-from foundation.server.gate import Gate  # noqa: E402 - the settings must be loaded first
+from foundation.server.gate import Gate  # noqa: E402
 
-parts = wiring()
-parts.producer.start()
+parts = web()
+parts.clients.producer.start()
 
 application = ProtocolTypeRouter(
     {

@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, path
 
 from accounts.api.urls import routes as account_routes
 from chats.api.urls import routes as chat_routes
-from config.wiring import wiring
+from config.wiring.web import web
 from delivery.api.urls import routes as delivery_routes
 from demo.views import routes as demo_routes
 from foundation.rest.assets import AssetView
@@ -14,7 +14,8 @@ from foundation.rest.pages import PageView
 from foundation.rest.schema import DocsView, SchemaView
 from messaging.api.urls import routes as message_routes
 
-parts = wiring()
+parts = web()
+verify = parts.accounts.verifier.verify
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html", embedded=settings.EMBEDDED)),
@@ -26,19 +27,19 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("static/<path:path>", AssetView.as_view()),
     *account_routes(
         parts.accounts,
-        cursors=parts.cursors,
+        cursors=parts.clients.cursors,
         read_throttle=parts.read_throttle,
         address_of=parts.client_address,
     ),
-    *chat_routes(details=parts.chat_details, members=parts.members, verify=parts.verify),
-    *message_routes(committer=parts.committer, history=parts.history, verify=parts.verify),
+    *chat_routes(details=parts.chats.details, members=parts.chats.members, verify=verify),
+    *message_routes(committer=parts.messaging.committer, history=parts.messaging.history, verify=verify),
     *delivery_routes(
-        inbox=parts.inbox, creation=parts.chat_creation, watermarks=parts.acknowledgements, verify=parts.verify
+        inbox=parts.delivery.inbox, creation=parts.chats.creation, watermarks=parts.delivery.watermarks, verify=verify
     ),
 ]
 
 if settings.EMBEDDED:
-    urlpatterns += demo_routes(parts.demo_stage)
+    urlpatterns += demo_routes(parts.demo)
 
 handler400 = "foundation.rest.problems.bad_request"
 handler403 = "foundation.rest.problems.forbidden"

@@ -13,7 +13,7 @@ import pytest
 import redis
 from xdist.remote import Producer
 
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from engines.redis import RedisEngine
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.kafka import EventProducer, KafkaOptions

@@ -36,7 +36,7 @@ def security() -> dict[str, Any]:
 
 
 def uses_iam(options: dict[str, Any]) -> bool:
-    """Whether a token is to be signed for each connection, which the wiring adds."""
+    """Whether a token is to be signed for each connection, which `config.wiring` adds."""
     return options.get("sasl.mechanism") == "OAUTHBEARER"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from tests.engines.moto import MotoServer
 

@@ -6,7 +6,7 @@ import pytest
 
 import accounts.stores
 from accounts.models import SessionModel, UserModel
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.dynamodb.table import Table
 

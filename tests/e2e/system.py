@@ -31,7 +31,7 @@ from accounts.stores.users import UserStore
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from delivery.stores.watermarks import WatermarkStore
 from engines.ports import LOOPBACK, ReservedPort
 from engines.probe import get_status

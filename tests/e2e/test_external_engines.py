@@ -10,7 +10,7 @@ import httpx
 import pytest
 import redis
 
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from tests.e2e.dev_run import DevRun
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-import config.wiring  # noqa: F401 - importing the stores declares their patterns
+import config.wiring.web  # noqa: F401 - importing the stores declares their patterns
 from foundation.stores.dynamodb.patterns import declared
 
 HEADINGS = ("Access pattern", "Table", "Index", "Operation", "Key", "Consistency", "Condition")

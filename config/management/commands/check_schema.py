@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.wiring import TABLES, wiring
+from config.wiring.commands import TABLES, clients
 from foundation.kernel.errors import ParleyError
 from foundation.stores.dynamodb import schema
 
@@ -15,7 +15,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            differences = list(schema.drift(wiring().database, TABLES))
+            differences = list(schema.drift(clients().database, TABLES))
         except ParleyError as error:
             raise CommandError(error.detail) from error
         for line in differences:

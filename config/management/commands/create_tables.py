@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.wiring import TABLES, wiring
+from config.wiring.commands import TABLES, clients
 from foundation.kernel.errors import ParleyError
 from foundation.stores.dynamodb import schema
 
@@ -15,6 +15,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            schema.create_missing(wiring().database, TABLES, report=self.stdout.write)
+            schema.create_missing(clients().database, TABLES, report=self.stdout.write)
         except ParleyError as error:
             raise CommandError(error.detail) from error

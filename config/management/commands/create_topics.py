@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.wiring import wiring
+from config.wiring.commands import clients
 from foundation.kernel.errors import ParleyError
 
 
@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            created = wiring().event_log.create_topics(
+            created = clients().event_log.create_topics(
                 partitions=options["partitions"], replication=options["replication"]
             )
         except ParleyError as error:

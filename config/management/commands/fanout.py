@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from prometheus_client import start_http_server
 
-from config.wiring import Wiring
+from config.wiring.fanout import fanout_worker
 from foundation.kernel.garbage import search_seldom
 
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["metrics_port"]:
             start_http_server(options["metrics_port"])
-        worker = Wiring(read_only=True).fanout_worker
+        worker = fanout_worker()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         search_seldom()

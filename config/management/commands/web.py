@@ -18,9 +18,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         # Twisted's reactor is chosen by the first import: nothing else may bring it in before.
         from config.asgi import application  # noqa: PLC0415
-        from config.wiring import wiring  # noqa: PLC0415
+        from config.wiring.web import web  # noqa: PLC0415
         from foundation.server.daphne import ParleyServer  # noqa: PLC0415
 
         endpoint = f"tcp:port={options['port']}:interface={options['host'].replace(':', chr(92) + ':')}"
-        parts = wiring()
-        ParleyServer(application, endpoints=[endpoint], ready_callable=parts.settle, before_shutdown=parts.close).run()
+        parts = web()
+        ParleyServer(application, endpoints=[endpoint], ready_callable=parts.start, before_shutdown=parts.close).run()

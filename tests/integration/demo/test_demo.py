@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from config.wiring import Wiring
+from config.wiring.web import Web
 from demo.script import ADA, BEN, EMI, PEOPLE, SCENES
 from demo.stage import Company, Stage
 from engines.data_directory import environment_of_running_engines
@@ -21,6 +21,7 @@ from foundation.kernel.errors import Invalid, Unavailable
 from foundation.stores.dynamodb import Database, DynamoDBOptions
 from messaging.domain import Draft, Sent
 from messaging.services.committer import Committer
+from messaging.stores.messages import MessageStore
 
 
 @pytest.fixture
@@ -36,10 +37,10 @@ def environment(
 
 
 @pytest.fixture
-def parts(environment: dict[str, str]) -> Iterator[Wiring]:
+def parts(environment: dict[str, str]) -> Iterator[Web]:
     with override_settings(**environment):
-        parts = Wiring()
-        with closing(parts.producer), closing(parts.announcer), closing(parts.committer):
+        parts = Web()
+        with closing(parts.clients.producer), closing(parts.clients.announcer), closing(parts.messaging.committer):
             yield parts
 
 
@@ -47,13 +48,13 @@ def company_of(stage: Stage) -> Company:
     return stage._company
 
 
-def texts_by_chat(parts: Wiring, name: str) -> dict[str | None, list[str]]:
+def texts_by_chat(parts: Web, name: str) -> dict[str | None, list[str]]:
     """Every chat of the person, by name; the direct ones together under None."""
-    user_id = parts.demo_stage.set()[name].user_id
+    user_id = parts.demo.set()[name].user_id
     found: dict[str | None, list[str]] = {}
-    for entry in parts.inbox.list_chats(user_id, limit=200, cursor=None).entries:
+    for entry in parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries:
         chat, last = entry.listed.state.chat, entry.listed.state.last_sequence
-        messages = parts.message_store.list_between(chat.chat_id, 1, last)
+        messages = MessageStore(parts.clients.database).list_between(chat.chat_id, 1, last)
         found.setdefault(chat.name, []).extend(message.content for message in messages)
     return found
 
@@ -71,41 +72,41 @@ def ordered(texts: dict[str | None, list[str]]) -> dict[str | None, list[str]]:
 
 
 class TestStage:
-    def test_setting_it_again_changes_nothing(self, parts: Wiring) -> None:
-        first = parts.demo_stage.set()
-        again = Stage(company_of(parts.demo_stage)).set()
+    def test_setting_it_again_changes_nothing(self, parts: Web) -> None:
+        first = parts.demo.set()
+        again = Stage(company_of(parts.demo)).set()
         assert {name: user.user_id for name, user in again.items()} == {
             name: user.user_id for name, user in first.items()
         }
         for name in PEOPLE:
             assert ordered(texts_by_chat(parts, name)) == ordered(script_of(name))
 
-    def test_a_run_that_broke_off_is_completed(self, parts: Wiring) -> None:
-        company = company_of(parts.demo_stage)
+    def test_a_run_that_broke_off_is_completed(self, parts: Web) -> None:
+        company = company_of(parts.demo)
         broken = Stage(replace(company, committer=BreaksOff(company.committer, after=5)))
         with pytest.raises(Unavailable):
             broken.set()
         assert ordered(texts_by_chat(parts, ADA)) == ordered(script_of(ADA))
 
-    def test_unread_messages_are_those_of_the_script(self, parts: Wiring) -> None:
+    def test_unread_messages_are_those_of_the_script(self, parts: Web) -> None:
         for name, expected in ((ADA, 4), (BEN, 0), (EMI, 5)):
-            user_id = parts.demo_stage.set()[name].user_id
-            entries = parts.inbox.list_chats(user_id, limit=200, cursor=None).entries
+            user_id = parts.demo.set()[name].user_id
+            entries = parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries
             assert sum(entry.unread_count for entry in entries) == expected
 
 
 class TestLogin:
-    def test_somebody_of_the_demo_gets_a_session(self, parts: Wiring) -> None:
-        login = parts.demo_stage.log_in(BEN, device_id="a browser")
+    def test_somebody_of_the_demo_gets_a_session(self, parts: Web) -> None:
+        login = parts.demo.log_in(BEN, device_id="a browser")
         assert login.user.phone_number == PEOPLE[BEN]
-        assert parts.verify(login.tokens.access_token).user_id == login.user.user_id
+        assert parts.accounts.verifier.verify(login.tokens.access_token).user_id == login.user.user_id
 
-    def test_nobody_else_does(self, parts: Wiring) -> None:
+    def test_nobody_else_does(self, parts: Web) -> None:
         number = "+4915112345678"
-        company_of(parts.demo_stage).registration.find_or_create(number, display_name="Mallory")
+        company_of(parts.demo).registration.find_or_create(number, display_name="Mallory")
         for name in ("Mallory", number, ""):
             with pytest.raises(Invalid):
-                parts.demo_stage.log_in(name, device_id="a browser")
+                parts.demo.log_in(name, device_id="a browser")
 
 
 class TestCommand:

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from tests.doubles import SettableClock

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from chats.errors import ChatNotFound
-from config.wiring import TABLES
+from config.wiring.commands import TABLES
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.errors import EventLogUnavailable, StoreUnavailable

@@ -5,19 +5,26 @@ from unittest.mock import Mock
 import pytest
 
 from config.management.commands import fanout
-from config.wiring import Wiring
+from config.wiring import fanout as wiring
+from config.wiring.clients import Clients
 from foundation.stores.errors import WriteRefused
 
 
-def test_the_command_asks_for_read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_gets_read_only_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Mock(side_effect=Clients)
+    monkeypatch.setattr(wiring, "Clients", made)
+    wiring.fanout_worker()
+    made.assert_called_once_with(read_only=True)
+
+
+def test_the_command_runs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock()
-    monkeypatch.setattr(fanout, "Wiring", made)
+    monkeypatch.setattr(fanout, "fanout_worker", made)
     monkeypatch.setattr(fanout.signal, "signal", Mock())  # type: ignore[attr-defined]
     fanout.Command().handle(metrics_port=0)
-    made.assert_called_once_with(read_only=True)
-    made.return_value.fanout_worker.run.assert_called_once()
+    made.return_value.run.assert_called_once()
 
 
-def test_read_only_parts_refuse_to_write_before_anything_leaves_the_process() -> None:
+def test_read_only_clients_refuse_to_write_before_anything_leaves_the_process() -> None:
     with pytest.raises(WriteRefused):
-        Wiring(read_only=True).database.connection.dispatch("PutItem", {})
+        Clients(read_only=True).database.connection.dispatch("PutItem", {})

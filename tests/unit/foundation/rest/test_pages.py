@@ -63,7 +63,7 @@ import django
 django.setup()
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import Resolver404, resolve
-from config.wiring import wiring
+from config.wiring.web import web
 assert resolve("/").func.view_initkwargs["embedded"] is False
 for path in ("/api/demo/login", "/api/demo/people"):
     try:
@@ -72,7 +72,7 @@ for path in ("/api/demo/login", "/api/demo/people"):
         continue
     raise SystemExit(f"{path} is routed")
 try:
-    wiring().demo_stage
+    web().demo
 except ImproperlyConfigured as error:
     print(error)
 """

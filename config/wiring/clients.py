@@ -1,0 +1,82 @@
+"""The clients of the engines, made from the settings at first use: a command that needs no engine touches none."""
+
+from functools import cached_property
+
+import boto3
+from botocore.config import Config
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from accounts.services.sms import FileSmsSender, SmsSender, SnsSmsSender
+from config.settings.kafka import uses_iam
+from foundation.kernel.clock import Clock, SystemClock
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.ids import IdFactory
+from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.stores.kafka import EventLogAdmin, EventProducer, KafkaOptions
+from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka.msk_iam import MskIamTokens
+from foundation.stores.redis.client import RedisOptions, connect, connect_async
+
+
+class Clients:
+    """One set per process. `read_only` refuses every DynamoDB write before it leaves the process."""
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        self.clock: Clock = SystemClock()
+        self.ids = IdFactory(self.clock)
+        self.cursors = CursorCodec(settings.SECRET_KEY)
+        self._read_only = read_only
+
+    @cached_property
+    def database(self) -> Database:
+        options = DynamoDBOptions(
+            region=settings.AWS_REGION,
+            endpoint_url=settings.DYNAMODB_ENDPOINT_URL,
+            table_prefix=settings.TABLE_PREFIX,
+            pool_size=settings.STORE_THREADS,
+        )
+        return Database(options, read_only=self._read_only)
+
+    @cached_property
+    def kafka_options(self) -> KafkaOptions:
+        security = dict(settings.KAFKA_SECURITY)
+        if uses_iam(security):
+            security["oauth_cb"] = MskIamTokens(settings.AWS_REGION)
+        return KafkaOptions(
+            bootstrap_servers=settings.KAFKA_BOOTSTRAP_SERVERS,
+            fetch_wait_ms=settings.KAFKA_FETCH_WAIT_MS,
+            session_timeout_ms=settings.KAFKA_SESSION_TIMEOUT_MS,
+            extra=security,
+        )
+
+    @cached_property
+    def producer(self) -> EventProducer:
+        return EventProducer(self.kafka_options)
+
+    @cached_property
+    def announcer(self) -> Announcer:
+        return Announcer(self.producer)
+
+    @cached_property
+    def event_log(self) -> EventLogAdmin:
+        return EventLogAdmin(self.kafka_options)
+
+    @cached_property
+    def redis(self) -> Redis:
+        return connect(RedisOptions(url=settings.REDIS_URL))
+
+    @cached_property
+    def async_redis(self) -> AsyncRedis:
+        return connect_async(RedisOptions(url=settings.REDIS_URL))
+
+    @cached_property
+    def sms(self) -> SmsSender:
+        if settings.SMS_BACKEND == "file":
+            return FileSmsSender(settings.DATA_DIR / "sms.jsonl", clock=self.clock)
+        if settings.SMS_BACKEND == "sns":
+            config = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2, "mode": "standard"})
+            return SnsSmsSender(boto3.client("sns", region_name=settings.AWS_REGION, config=config))
+        raise ImproperlyConfigured(f"SMS_BACKEND must be file or sns, not {settings.SMS_BACKEND!r}")

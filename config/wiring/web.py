@@ -1,0 +1,149 @@
+"""The parts of a `web` process: every app, the gateway, the probes."""
+
+import asyncio
+import secrets
+from functools import cache, cached_property
+
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+import accounts.parts
+import chats.parts
+import delivery.parts
+import messaging.parts
+from accounts.services.registration import Registration
+from accounts.stores.users import UserStore
+from config.wiring.clients import Clients
+from config.wiring.commands import TABLES
+from demo.stage import Company, Stage
+from foundation.rest.addresses import ClientAddress
+from foundation.rest.health import EngineProbes
+from foundation.rest.throttling import CallerThrottle
+from foundation.stores.redis.client import naming_failures
+from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.limits import Limit, RateLimiter
+from messaging.stores.idempotency import ChatCreationKeys
+
+READS = Limit("reads", rate=50, burst=200)
+PROBE_TIMEOUT = 1.4
+
+
+class Web:
+    """Builds the apps bottom up, each on the services of those below it. Connects to nothing yet."""
+
+    def __init__(self) -> None:
+        clients = self.clients = Clients()
+        self.accounts = accounts.parts.assemble(
+            accounts.parts.Engines(
+                database=clients.database,
+                redis=clients.redis,
+                sms=clients.sms,
+                notices=RevocationChannel(get_channel_layer()),
+            ),
+            options=accounts.parts.AccountsOptions(
+                secret=settings.SECRET_KEY,
+                former_secrets=settings.SECRET_KEY_FALLBACKS,
+                jwt_keys=settings.JWT_KEYS,
+                loopback_is_free=settings.EMBEDDED,
+            ),
+            clock=clients.clock,
+            ids=clients.ids,
+        )
+        self.chats = chats.parts.assemble(
+            clients.database,
+            users=self.accounts.directory,
+            creation_keys=ChatCreationKeys(clients.database),
+            announcer=clients.announcer,
+            cursors=clients.cursors,
+            clock=clients.clock,
+            ids=clients.ids,
+        )
+        self.messaging = messaging.parts.assemble(
+            clients.database,
+            posting=self.chats.posting,
+            announcer=clients.announcer,
+            options=messaging.parts.MessagingOptions(send_rate=settings.SEND_RATE, send_burst=settings.SEND_BURST),
+            clock=clients.clock,
+            ids=clients.ids,
+        )
+        self.delivery = delivery.parts.assemble(
+            clients.database,
+            chats=self.chats,
+            messaging=self.messaging,
+            cursors=clients.cursors,
+            clock=clients.clock,
+        )
+        self.gateway = delivery.parts.assemble_gateway(
+            self.delivery,
+            messaging=self.messaging,
+            verifier=self.accounts.verifier,
+            redis=clients.async_redis,
+            channel_layer=get_channel_layer,
+            options=delivery.parts.GatewayOptions(
+                gateway_id=f"gw-{secrets.token_hex(6)}",
+                allowed_origins=settings.ALLOWED_ORIGINS,
+                token_grace=settings.TOKEN_GRACE,
+            ),
+            clock=clients.clock,
+            ids=clients.ids,
+        )
+        self.client_address = ClientAddress(settings.TRUSTED_PROXIES)
+        self.read_throttle = CallerThrottle(RateLimiter(clients.redis), READS)
+        self.probes = EngineProbes(
+            {"dynamodb": self._probe_dynamodb, "kafka": self._probe_kafka, "redis": self._probe_redis}
+        )
+
+    @cached_property
+    def demo(self) -> Stage:
+        """Only on a laptop: it logs people in without a code."""
+        if not settings.EMBEDDED:
+            raise ImproperlyConfigured("The demo exists in embedded mode only")
+        clients = self.clients
+        return Stage(
+            Company(
+                registration=Registration(UserStore(clients.database), ids=clients.ids, clock=clients.clock),
+                sessions=self.accounts.sessions,
+                creation=self.chats.creation,
+                inbox=self.delivery.inbox,
+                committer=self.messaging.committer,
+                watermarks=self.delivery.watermarks,
+            )
+        )
+
+    def start(self) -> None:
+        """Run the asynchronous services on this thread's event loop."""
+        self.clients.database.connection.use_loop()
+        self.messaging.committer.work_on(asyncio.get_event_loop())
+
+    async def close(self) -> None:
+        """Shut down in order: clients, pending acknowledgements and drafts, events for Kafka, connections."""
+        await self.gateway.hub.drain()
+        loop = asyncio.get_running_loop()
+        clients = self.clients
+        for part in (
+            self.delivery.acks,
+            self.messaging.committer,
+            self.messaging.history,
+            clients.announcer,
+            clients.producer,
+        ):
+            await loop.run_in_executor(None, part.close)
+        clients.database.connection.close()
+
+    def _probe_dynamodb(self) -> None:
+        database = self.clients.database
+        database.connection.dispatch("DescribeTable", {"TableName": database.table_name(TABLES[0])})
+
+    def _probe_kafka(self) -> None:
+        self.clients.event_log.require_topics(timeout=PROBE_TIMEOUT)
+
+    def _probe_redis(self) -> None:
+        with naming_failures():
+            self.clients.redis.ping()
+
+
+@cache
+def web() -> Web:
+    """This process's parts."""
+    return Web()

@@ -1,0 +1,104 @@
+"""Assembles the parts of `delivery`: services, the gateway of a `web` process, the worker of a `fanout` process."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import redis
+import redis.asyncio
+
+from accounts.services.verification import TokenVerifier
+from chats.parts import Chats
+from delivery.fanout.gaps import Gaps, ReadBetween
+from delivery.fanout.members import ListMembers, MemberCache
+from delivery.fanout.processor import Processor
+from delivery.fanout.worker import Worker
+from delivery.gateway.consumer import GatewayParts
+from delivery.gateway.control import ChannelLayer, ControlListener
+from delivery.gateway.hub import Hub
+from delivery.services.ack_buffer import AckBuffer
+from delivery.services.inbox import Inbox
+from delivery.services.watermarks import Watermarks
+from delivery.stores.connections import Routes
+from delivery.stores.watermarks import WatermarkStore
+from foundation.kernel.clock import Clock
+from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.ids import IdFactory, SessionId
+from foundation.stores.dynamodb import Database
+from foundation.stores.kafka import EventConsumer, KafkaOptions
+from messaging.parts import Messaging
+
+VERIFYING_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the edges use."""
+
+    inbox: Inbox
+    watermarks: Watermarks
+    acks: AckBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """`token_grace`: seconds that a connection outlives its access token."""
+
+    gateway_id: str
+    allowed_origins: Sequence[str]
+    token_grace: float
+
+
+def assemble(database: Database, *, chats: Chats, messaging: Messaging, cursors: CursorCodec, clock: Clock) -> Delivery:
+    store = WatermarkStore(database)
+    watermarks = Watermarks(database=database, store=store, posting=chats.posting, cursors=cursors, clock=clock)
+    return Delivery(
+        inbox=Inbox(chats=chats.listing, history=messaging.history, watermarks=store, cursors=cursors),
+        watermarks=watermarks,
+        acks=AckBuffer(watermarks),
+    )
+
+
+def assemble_gateway(
+    delivery: Delivery,
+    *,
+    messaging: Messaging,
+    verifier: TokenVerifier,
+    redis: "redis.asyncio.Redis",
+    channel_layer: Callable[[], ChannelLayer],
+    options: GatewayOptions,
+    clock: Clock,
+    ids: IdFactory,
+) -> GatewayParts:
+    executor = ThreadPoolExecutor(VERIFYING_THREADS, thread_name_prefix="gateway")
+
+    async def ended_among(session_ids: Iterable[SessionId]) -> Iterable[SessionId]:
+        return await asyncio.get_running_loop().run_in_executor(executor, verifier.ended_among, session_ids)
+
+    return GatewayParts(
+        hub=Hub(
+            gateway_id=options.gateway_id,
+            client=redis,
+            sessions_ended=verifier.forget,
+            control=ControlListener(channel_layer).sessions_ended,
+            ended_among=ended_among,
+        ),
+        committer=messaging.committer,
+        history=messaging.history,
+        acks=delivery.acks,
+        verify=verifier.verify_now,
+        executor=executor,
+        allowed_origins=options.allowed_origins,
+        ids=ids,
+        clock=clock,
+        token_grace=options.token_grace,
+    )
+
+
+def assemble_fanout(
+    *, redis: "redis.Redis", kafka: KafkaOptions, list_members: ListMembers, read_between: ReadBetween
+) -> Worker:
+    gaps = Gaps(read_between)
+    processor = Processor(members=MemberCache(redis, list_members=list_members), routes=Routes(redis), gaps=gaps)
+    return Worker(consumer=EventConsumer(kafka, group="fanout", on_revoke=gaps.forget), processor=processor)
