@@ -38,7 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 
 if settings.EMBEDDED:
-    urlpatterns += demo_routes(parts.demo_stage)
+    urlpatterns += demo_routes(parts.demo_seeder)
 
 handler400 = "foundation.rest.problems.bad_request"
 handler403 = "foundation.rest.problems.forbidden"

@@ -51,7 +51,7 @@ from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from delivery.stores.connections import Routes
 from delivery.stores.watermarks import WatermarkStore
-from demo.stage import Company, Stage
+from demo.seeder import DemoSeeder, DemoServices
 from foundation.kernel.clock import SystemClock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import IdFactory, SessionId
@@ -360,11 +360,11 @@ class Wiring:
         return Worker(consumer=consumer, processor=processor)
 
     @cached_property
-    def demo_stage(self) -> Stage:
-        """Nowhere but on a laptop: it logs people in without a code."""
+    def demo_seeder(self) -> DemoSeeder:
+        """Embedded mode only: it logs people in without a code."""
         if not settings.EMBEDDED:
             raise ImproperlyConfigured("The demo exists in embedded mode only")
-        company = Company(
+        services = DemoServices(
             registration=Registration(UserStore(self.database), ids=self.ids, clock=self.clock),
             sessions=self.accounts.sessions,
             creation=self.chat_creation,
@@ -372,7 +372,7 @@ class Wiring:
             committer=self.committer,
             watermarks=self.acknowledgements,
         )
-        return Stage(company)
+        return DemoSeeder(services)
 
     def settle(self) -> None:
         """Have the hot path's work done on this thread's event loop, which is about to run."""

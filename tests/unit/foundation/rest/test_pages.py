@@ -72,7 +72,7 @@ for path in ("/api/demo/login", "/api/demo/people"):
         continue
     raise SystemExit(f"{path} is routed")
 try:
-    wiring().demo_stage
+    wiring().demo_seeder
 except ImproperlyConfigured as error:
     print(error)
 """
