@@ -1,5 +1,5 @@
-"""The demo: a handful of people, their chats, and a way to be one of them without a phone.
+"""The demo: five people with chats, and a login as one of them without a phone.
 
-Only for a run on a laptop: the wiring refuses to make it anywhere else, and no path leads to it there. It logs in as
-the people of its script, never as anybody else.
+Embedded mode only: `config.wiring` refuses to build it elsewhere, and its URLs are not routed there. Only the demo's
+people can log in through it.
 """

@@ -1,4 +1,4 @@
-"""`python -m demo.screenshots`: the pictures of the README, taken from a run of its own with the demo in it."""
+"""`python -m demo.screenshots`: takes the README's screenshots of the demo in a fresh `manage.py dev`."""
 
 import contextlib
 import re
@@ -15,46 +15,46 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "screenshots"
 READY = re.compile(r"Parley is ready on (\S+)")
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 
 
 def main() -> None:
-    """Exits with a sentence where a picture cannot be made or is too large to keep in a repository."""
+    """Exits with an error message if Chromium is missing or a picture is larger than `MAX_BYTES`."""
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("Chromium is not installed: apt-get install chromium")
     TARGET.mkdir(parents=True, exist_ok=True)
-    with run_of_its_own() as url, sync_playwright() as playwright:
+    with dev_server() as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)
-        for path in (take(browser, url, "light"), take(browser, url, "dark"), take_phone(browser, url)):
+        for path in (take_laptop(browser, url, "light"), take_laptop(browser, url, "dark"), take_phone(browser, url)):
             sys.stdout.write(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB\n")
-            if path.stat().st_size > MOST_BYTES:
-                sys.exit(f"{path.name} is larger than {MOST_BYTES} bytes")
+            if path.stat().st_size > MAX_BYTES:
+                sys.exit(f"{path.name} is larger than {MAX_BYTES} bytes")
         browser.close()
 
 
 @contextlib.contextmanager
-def run_of_its_own() -> Iterator[str]:
-    """A `manage.py dev` on a free port and an empty directory; its address."""
+def dev_server() -> Iterator[str]:
+    """Run `manage.py dev` on a free port with an empty data directory; yields its URL."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "manage.py", "dev", "--port", "0", "--data-dir", directory]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own command
         try:
-            yield _address(process)
+            yield _wait_until_ready(process)
         finally:
             process.terminate()
             process.communicate(timeout=60)
 
 
-def _address(process: "subprocess.Popen[str]") -> str:
+def _wait_until_ready(process: "subprocess.Popen[str]") -> str:
     for line in process.stdout or ():
         if match := READY.search(line):
             return match[1]
     sys.exit("manage.py dev ended before it was ready")
 
 
-def take(browser: Browser, url: str, scheme: str) -> Path:
-    """A group on a laptop: the list, a conversation with unread messages above, something half written."""
+def take_laptop(browser: Browser, url: str, scheme: str) -> Path:
+    """A group with unread messages and a message being typed, beside the list of chats."""
     dark = scheme == "dark"
     context = browser.new_context(
         viewport={"width": 1200, "height": 760},
@@ -77,6 +77,7 @@ def take(browser: Browser, url: str, scheme: str) -> Path:
 
 
 def take_phone(browser: Browser, url: str) -> Path:
+    """A direct chat on a narrow screen."""
     context = browser.new_context(
         viewport={"width": 360, "height": 720}, device_scale_factor=2, is_mobile=True, has_touch=True, locale="en-GB"
     )

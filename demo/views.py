@@ -1,4 +1,4 @@
-"""`/api/demo/…`: the demo's people, and being one of them. Routed in embedded mode only, and in no document."""
+"""`/api/demo/…`: list the demo's people and log in as one. Embedded mode only, and not in the OpenAPI document."""
 
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema
@@ -6,8 +6,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.api.serializers import login_body
-from demo.script import PEOPLE
-from demo.stage import Stage
+from demo.data import PEOPLE
+from demo.seeder import DemoSeeder
 from foundation.rest.serializers import StrictSerializer, TextField
 from foundation.rest.views import PublicView, given
 
@@ -25,16 +25,16 @@ class DemoPeopleView(PublicView):
 
 @extend_schema(exclude=True)
 class DemoLoginView(PublicView):
-    stage: Stage = given(Stage)
+    seeder: DemoSeeder = given(DemoSeeder)
 
     def post(self, request: Request) -> Response:
         body = self.validated(DemoLoginBody)
-        login = self.stage.log_in(body["name"], device_id=body["device_id"])
+        login = self.seeder.log_in(body["name"], device_id=body["device_id"])
         return Response(login_body(login), headers={"Cache-Control": "no-store"})
 
 
-def routes(stage: Stage) -> list[URLPattern]:
+def routes(seeder: DemoSeeder) -> list[URLPattern]:
     return [
         path("api/demo/people", DemoPeopleView.as_view()),
-        path("api/demo/login", DemoLoginView.as_view(stage=stage)),
+        path("api/demo/login", DemoLoginView.as_view(seeder=seeder)),
     ]

@@ -16,7 +16,7 @@ from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
 from config.wiring.clients import Clients
 from config.wiring.commands import TABLES
-from demo.stage import Company, Stage
+from demo.seeder import DemoSeeder, DemoServices
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.health import EngineProbes
 from foundation.rest.throttling import CallerThrottle
@@ -95,13 +95,13 @@ class Web:
         )
 
     @cached_property
-    def demo(self) -> Stage:
+    def demo(self) -> DemoSeeder:
         """Only on a laptop: it logs people in without a code."""
         if not settings.EMBEDDED:
             raise ImproperlyConfigured("The demo exists in embedded mode only")
         clients = self.clients
-        return Stage(
-            Company(
+        return DemoSeeder(
+            DemoServices(
                 registration=Registration(UserStore(clients.database), ids=clients.ids, clock=clients.clock),
                 sessions=self.accounts.sessions,
                 creation=self.chats.creation,

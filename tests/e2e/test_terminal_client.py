@@ -1,4 +1,4 @@
-"""The reference client in two terminals, as the README shows it."""
+"""`python -m parley_client` in two terminals, as the README shows it."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from tests.e2e.system import Device, System
 
 
 class Terminal:
-    """Somebody types, somebody reads."""
+    """One process of the terminal client."""
 
     def __init__(self, system: System, device: Device, chat_id: ChatId) -> None:
         self._process = subprocess.Popen(

@@ -1,9 +1,8 @@
-"""The reference client: what a well-behaved Parley client does, in a few hundred lines.
+"""The reference client: delivers each chat's messages in order, without gaps and without duplicates.
 
-It keeps the one rule that makes chats dense on the screen: keep `next` per chat; a message with `sequence == next` is
-shown, a lower one is a duplicate, a higher one starts a `sync_request` from `next - 1`, and later ones wait until the
-gap is filled. It reconnects with jitter, sends what was not acknowledged again under the same `client_message_id`, and
-acknowledges what it has shown.
+It keeps `next` per chat. A message with `sequence == next` is delivered, a lower one is a duplicate, a higher one
+triggers a `sync_request` from `next - 1` and is buffered until the gap is filled. It reconnects with backoff and
+jitter, resends unacknowledged messages under the same `client_message_id`, and acknowledges what it delivered.
 
     async with Client("ws://127.0.0.1:8000/ws", token=access_token) as client:
         client.follow(chat_id)

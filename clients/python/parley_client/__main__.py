@@ -1,6 +1,6 @@
 """Chat in a terminal: `TOKEN=… python -m parley_client ws://127.0.0.1:8000/ws CHAT_ID`.
 
-Shows the chat from its beginning, then what arrives; a line that you type is sent. Ctrl-D ends it.
+Prints the chat's history, then new messages as they arrive. Each line you type is sent. Ctrl-D quits.
 """
 
 import argparse
@@ -26,29 +26,29 @@ def main() -> None:
 async def chat(url: str, chat_id: str, token: str) -> None:
     async with Client(url, token=token) as client:
         client.follow(chat_id)
-        showing = asyncio.ensure_future(show(client))
-        async for line in lines():
+        printing = asyncio.create_task(print_messages(client))
+        async for line in read_lines():
             try:
                 await client.send(chat_id, line)
             except (SendFailed, Ended) as error:
-                tell(f"not sent: {error}")
-        showing.cancel()
+                write_line(f"not sent: {error}")
+        printing.cancel()
 
 
-async def show(client: Client) -> None:
+async def print_messages(client: Client) -> None:
     async for message in client.messages():
         sender = "you" if message["sender_id"] == client.user_id else message["sender_id"]
-        tell(f"{message['sequence']:>4}  {sender}: {message['content']}")
+        write_line(f"{message['sequence']:>4}  {sender}: {message['content']}")
 
 
-async def lines() -> AsyncIterator[str]:
-    """What is typed, until there is no more. Read in a thread, so that arrivals are shown meanwhile."""
+async def read_lines() -> AsyncIterator[str]:
+    """Yield the typed lines until end of file. Reads in a thread, so that the event loop keeps running."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         if text := line.strip():
             yield text
 
 
-def tell(line: str) -> None:
+def write_line(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - the command's output
 
 

@@ -1,4 +1,4 @@
-"""One chat as its reader sees it: dense, in order, each message once. Pure: no network, no clock."""
+"""The reorder buffer of one chat. Pure: no network, no clock."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,11 +7,11 @@ Message = dict[str, Any]
 
 
 class Timeline:
-    """Takes messages in any order and gives them out in sequence."""
+    """Takes messages in any order; returns each once, in sequence, without gaps."""
 
     def __init__(self, *, last_seen: int = 0) -> None:
         self.next = last_seen + 1
-        self._waiting: dict[int, Message] = {}
+        self._buffer: dict[int, Message] = {}
 
     @property
     def last_seen(self) -> int:
@@ -19,16 +19,16 @@ class Timeline:
 
     @property
     def has_gap(self) -> bool:
-        """Something beyond `next` has arrived, so something before it is missing."""
-        return bool(self._waiting)
+        """A message beyond `next` has arrived, so `next` is missing."""
+        return bool(self._buffer)
 
     def take(self, messages: Iterable[Message]) -> list[Message]:
-        """Add what arrived; return what can be shown now, ascending."""
+        """Add messages; return those that are ready to deliver, in ascending order."""
         for message in messages:
             if message["sequence"] >= self.next:
-                self._waiting[message["sequence"]] = message
+                self._buffer[message["sequence"]] = message
         ready: list[Message] = []
-        while self.next in self._waiting:
-            ready.append(self._waiting.pop(self.next))
+        while self.next in self._buffer:
+            ready.append(self._buffer.pop(self.next))
             self.next += 1
         return ready

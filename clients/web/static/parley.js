@@ -1,10 +1,10 @@
 /**
- * The Parley protocol in the browser: one connection at a time, as many as it takes. No DOM, no dependency, one file.
+ * The Parley protocol for browsers: one file, no DOM, no dependency.
  *
- * It keeps the rule that makes chats dense on the screen: keep `next` per chat; a message with `sequence === next` is
- * shown, a lower one is a duplicate, a higher one starts a `sync_request` from `next - 1`, and later ones wait until
- * the gap is filled. It reconnects with jitter, sends what was not acknowledged again under the same
- * `client_message_id`, and keeps its tokens fresh.
+ * Delivers each followed chat in order, without gaps or duplicates: it keeps `next` per chat; a message with
+ * `sequence === next` is delivered, a lower one is a duplicate, a higher one triggers a `sync_request` from `next - 1`
+ * and is buffered until the gap is filled. It reconnects with backoff and jitter, resends unacknowledged messages under
+ * the same `client_message_id`, and refreshes its tokens.
  *
  *     import { Parley, Session } from "/static/parley/parley.js";
  *
@@ -18,34 +18,34 @@
  *     parley.follow(chatId, lastSequenceOnScreen);
  *     parley.send(chatId, "hello");
  *
- * Events of `Parley` (each a CustomEvent; its `detail` is what stands here):
+ * Events of `Parley`, each a CustomEvent with this `detail`:
  *
  * | type         | detail                               | when                                                       |
  * | ------------ | ------------------------------------ | ---------------------------------------------------------- |
  * | `state`      | `{state}`                            | `connecting`, `online`, `offline` or `ended`               |
- * | `chats`      | `{items}`                            | the inbox, read after every connection and on `resync`     |
- * | `message`    | a message                            | to be shown next: of a followed chat, dense and in order   |
- * | `activity`   | a message                            | newest known message of any chat, for lists; may skip some |
- * | `pending`    | `{clientMessageId, chatId, content}` | a message was queued, and is kept until it is acknowledged |
+ * | `chats`      | `{items}`                            | the inbox, read after each connect and on `resync`         |
+ * | `message`    | a message                            | the next one of a followed chat: in order, without gaps    |
+ * | `activity`   | a message                            | the newest one of any chat, for lists; may skip some       |
+ * | `pending`    | `{clientMessageId, chatId, content}` | `send` or `retry` queued a message                         |
  * | `sent`       | `{clientMessageId, message}`         | the server has stored it                                   |
- * | `failed`     | `{clientMessageId, chatId, error}`   | refused, or refused too often; `retry` sends it again      |
- * | `discarded`  | `{clientMessageId, chatId}`          | somebody gave up on it                                     |
+ * | `failed`     | `{clientMessageId, chatId, error}`   | rejected, or out of attempts; `retry` sends it again       |
+ * | `discarded`  | `{clientMessageId, chatId}`          | `discard` removed it from the outbox                       |
  * | `watermark`  | `{chatId, sequence}`                 | the server has confirmed how far the user has read         |
  * | `chat_created`, `membership_changed` | the frame    | as the server pushed it                                    |
- * | `left`       | `{chatId}`                           | a followed chat is no longer the user's                    |
+ * | `left`       | `{chatId}`                           | the user is no longer a member of a followed chat          |
  * | `ended`      | `{reason}`                           | the session is over; log in again                          |
  *
- * `Session` emits `tokens` when they change and `ended` when they are refused.
+ * `Session` emits `tokens` when they change and `ended` when the session is over.
  */
 
 const SUBPROTOCOL = "parley.v1";
-const PAGE = 100;
-const ACKNOWLEDGE_AFTER = 200;
+const SYNC_LIMIT = 100;
+const ACK_DELAY_MS = 200;
 
-/** Close codes of the contract that this client treats specially. */
+/** The WebSocket close codes that this client handles. */
 export const Close = Object.freeze({ UNAUTHENTICATED: 4401, SESSION_REVOKED: 4403 });
 
-/** A failure that the server explained: `code` is stable, `retryable` says whether the same request may succeed. */
+/** An error response. `code` is stable; `retryable` says whether the same request may succeed later. */
 export class ParleyError extends Error {
   constructor({ code, detail, title, status = 0, errors = {}, retry_after: retryAfter = null }) {
     super(detail || title || code);
@@ -61,9 +61,9 @@ export class ParleyError extends Error {
   }
 }
 
-/** One chat as its reader sees it: dense, in order, each message once. Pure: no network, no clock. */
+/** The reorder buffer of one chat: returns each message once, in order, without gaps. No network, no clock. */
 export class Timeline {
-  #waiting = new Map();
+  #buffer = new Map();
 
   constructor(lastSeen = 0) {
     this.next = lastSeen + 1;
@@ -73,35 +73,39 @@ export class Timeline {
     return this.next - 1;
   }
 
-  /** Something beyond `next` has arrived, so something before it is missing. */
+  /** A message beyond `next` has arrived, so `next` is missing. */
   get hasGap() {
-    return this.#waiting.size > 0;
+    return this.#buffer.size > 0;
   }
 
-  /** Add what arrived; return what can be shown now, ascending. */
+  /** Add messages; return those that are ready to deliver, in ascending order. */
   take(messages) {
     for (const message of messages) {
-      if (message.sequence >= this.next) this.#waiting.set(message.sequence, message);
+      if (message.sequence >= this.next) this.#buffer.set(message.sequence, message);
     }
     const ready = [];
-    for (let message; (message = this.#waiting.get(this.next)) !== undefined; this.next += 1) {
-      this.#waiting.delete(this.next);
+    for (let message; (message = this.#buffer.get(this.next)) !== undefined; this.next += 1) {
+      this.#buffer.delete(this.next);
       ready.push(message);
     }
     return ready;
   }
 }
 
-/** Full jitter: anywhere between nothing and a bound that doubles with each failure, so that a crowd spreads out. */
+/** Exponential backoff with full jitter, in milliseconds. */
 export function pauseBefore(attempt, { first = 300, longest = 15_000, random = Math.random } = {}) {
   return random() * Math.min(longest, first * 2 ** attempt);
 }
 
 /**
- * Who is logged in here. Tokens live in `storage` (anything with getItem, setItem, removeItem), so that tabs share one
- * session; without a storage they live as long as the object. Call `adopt` when another tab changed the storage.
+ * A login session and its tokens. `storage` (getItem, setItem, removeItem) keeps the tokens and shares them between
+ * tabs; without it they last as long as this object. Call `adopt` when another tab has changed the storage.
  */
 export class Session extends EventTarget {
+  #storage;
+  #key;
+  #fetch;
+  #now;
   #state = null;
   #refreshing = null;
 
@@ -115,11 +119,6 @@ export class Session extends EventTarget {
     this.adopt();
   }
 
-  #storage;
-  #key;
-  #fetch;
-  #now;
-
   get isOpen() {
     return this.#state !== null;
   }
@@ -132,12 +131,12 @@ export class Session extends EventTarget {
     return this.#state?.session_id ?? null;
   }
 
-  /** When the access token ends, in milliseconds since 1970. */
+  /** When the access token expires, in milliseconds since 1970. */
   get expiresAt() {
     return this.#state?.expires_at ?? 0;
   }
 
-  /** Ask for a code by SMS. Resolves to `{expires_in, resend_after}`, in seconds. */
+  /** Request a login code by SMS. Resolves to `{expires_in, resend_after}`, in seconds. */
   requestCode(phoneNumber) {
     return this.call("POST", "/api/auth/request-code", { phone_number: phoneNumber });
   }
@@ -145,29 +144,29 @@ export class Session extends EventTarget {
   /** Log in. Resolves to whether the user is new. */
   async verify({ phoneNumber, code, deviceId }) {
     const body = { phone_number: phoneNumber, code, device_id: deviceId };
-    const { status, answer } = await this.#exchange("POST", "/api/auth/verify", body);
-    this.open(answer);
+    const { status, data } = await this.#fetchJson("POST", "/api/auth/verify", body);
+    this.open(data);
     return status === 201;
   }
 
-  /** Begin with the answer of a login. */
-  open(answer) {
-    this.#keep({ ...this.#state, ...answer, expires_at: this.#now() + answer.expires_in * 1000 });
+  /** Start from the response of a login or a refresh. */
+  open(login) {
+    this.#save({ ...this.#state, ...login, expires_at: this.#now() + login.expires_in * 1000 });
   }
 
-  /** The user under another name, as the server gave it back. */
+  /** Replace the stored user, as returned by the server. */
   rename(user) {
-    this.#keep({ ...this.#state, user });
+    this.#save({ ...this.#state, user });
   }
 
-  /** Forget the tokens. `reason`: `logged_out`, or the code of the server's refusal. */
+  /** Delete the tokens. `reason`: `logged_out`, or the server's error code. */
   end(reason) {
     if (this.#state === null) return;
-    this.#keep(null);
+    this.#save(null);
     this.#emit("ended", { reason });
   }
 
-  /** Take over what is in the storage now. */
+  /** Load the tokens from the storage. */
   adopt() {
     const stored = this.#storage?.getItem(this.#key);
     const before = this.#state;
@@ -176,13 +175,13 @@ export class Session extends EventTarget {
     else if (before?.access_token !== this.#state?.access_token) this.#emit("tokens", {});
   }
 
-  /** An access token that is good for a while yet; refreshed where needed. Rejects when the session is over. */
+  /** An access token valid for at least `margin` ms, refreshed if needed. Rejects when the session is over. */
   async token({ renew = false, margin = 20_000 } = {}) {
-    const held = this.#state?.access_token;
+    const previous = this.#state?.access_token;
     this.adopt();
     if (!this.#state) throw new ParleyError({ code: "authentication_required", status: 401, detail: "Not logged in" });
     const isFresh = this.expiresAt - this.#now() > margin;
-    if (isFresh && !(renew && this.#state.access_token === held)) return this.#state.access_token;
+    if (isFresh && !(renew && this.#state.access_token === previous)) return this.#state.access_token;
     this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null));
     await this.#refreshing;
     return this.#state.access_token;
@@ -197,7 +196,7 @@ export class Session extends EventTarget {
     }
   }
 
-  /** A request to the API with this session's token; refreshes it once where it was refused. */
+  /** An API request with this session's token. Refreshes an expired token and tries once more. */
   async request(method, path, body, headers = {}) {
     try {
       return await this.call(method, path, body, { ...headers, ...bearer(await this.token()) });
@@ -208,12 +207,12 @@ export class Session extends EventTarget {
     return this.call(method, path, body, { ...headers, ...bearer(await this.token({ renew: true })) });
   }
 
-  /** A request without a token. Rejects with a `ParleyError`; `status` 0 and code `unreachable` without an answer. */
+  /** A request without a token. Rejects with `ParleyError`; without a response its code is `unreachable`, status 0. */
   async call(method, path, body, headers = {}) {
-    return (await this.#exchange(method, path, body, headers)).answer;
+    return (await this.#fetchJson(method, path, body, headers)).data;
   }
 
-  async #exchange(method, path, body, headers = {}) {
+  async #fetchJson(method, path, body, headers = {}) {
     const options = { method, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
     if (body !== undefined) {
       options.body = JSON.stringify(body);
@@ -225,13 +224,13 @@ export class Session extends EventTarget {
     } catch {
       throw new ParleyError({ code: "unreachable", detail: "The server cannot be reached." });
     }
-    const answer = response.status === 204 ? null : await response.json().catch(() => null);
-    if (response.ok) return { status: response.status, answer };
+    const data = response.status === 204 ? null : await response.json().catch(() => null);
+    if (response.ok) return { status: response.status, data };
     const retryAfter = Number(response.headers.get("Retry-After")) || null;
-    throw new ParleyError({ code: "internal_error", ...answer, status: response.status, retry_after: retryAfter });
+    throw new ParleyError({ code: "internal_error", ...data, status: response.status, retry_after: retryAfter });
   }
 
-  #keep(state) {
+  #save(state) {
     this.#state = state;
     if (state) this.#storage?.setItem(this.#key, JSON.stringify(state));
     else this.#storage?.removeItem(this.#key);
@@ -248,8 +247,8 @@ function bearer(token) {
 }
 
 /**
- * Messages on their way, kept until the server has them. Each has a key of its own in `storage`, so that tabs never
- * overwrite each other's; a message that two tabs send is stored once, because its id is the same.
+ * Queued messages, kept until the server has stored them. Each has its own key in `storage`, so tabs never overwrite
+ * each other's. If two tabs send the same message, the server stores it once, because its id is the same.
  */
 export class Outbox {
   #storage;
@@ -271,7 +270,7 @@ export class Outbox {
     return this.#entries.get(clientMessageId);
   }
 
-  /** In the order they were written. */
+  /** Oldest first. */
   list() {
     return [...this.#entries.values()];
   }
@@ -287,11 +286,25 @@ export class Outbox {
   }
 }
 
-/** The connection and what hangs on it. One per page. */
+/** The connection, the followed chats and the queued messages. One per page. */
 export class Parley extends EventTarget {
+  #WebSocket;
+  #random;
+  #responseTimeout;
+  #maxAttempts;
+  #socket = null;
+  #running = false;
+  #failures = 0;
+  #timelines = new Map();
+  #syncing = new Set();
+  #isRefreshing = false;
+  #refreshRequested = false;
+  #tokenInUse = null;
+  #timers = new Map();
+
   /**
-   * Tests pass `WebSocket` and `random`; `answerWithin` is how long a send or a heartbeat may go unanswered, in
-   * milliseconds, before the connection counts as dead.
+   * `answerWithin`: milliseconds without any frame after a request, before the connection counts as dead.
+   * `mostAttempts`: how often a message is sent before it fails. `WebSocket` and `random` are for tests.
    */
   constructor({ session, outbox, WebSocket, random = Math.random, answerWithin = 10_000, mostAttempts = 6 }) {
     super();
@@ -302,67 +315,53 @@ export class Parley extends EventTarget {
     this.connections = 0;
     this.#WebSocket = WebSocket ?? globalThis.WebSocket;
     this.#random = random;
-    this.#answerWithin = answerWithin;
-    this.#mostAttempts = mostAttempts;
+    this.#responseTimeout = answerWithin;
+    this.#maxAttempts = mostAttempts;
     session.addEventListener("tokens", () => this.#authenticate());
-    session.addEventListener("ended", ({ detail }) => this.#finish(detail.reason));
+    session.addEventListener("ended", ({ detail }) => this.#onSessionEnded(detail.reason));
   }
 
-  #WebSocket;
-  #random;
-  #answerWithin;
-  #mostAttempts;
-  #socket = null;
-  #running = false;
-  #failures = 0;
-  #timelines = new Map();
-  #syncing = new Set();
-  #isRefreshing = false;
-  #refreshWanted = false;
-  #tokenInUse = null;
-  #timers = new Map();
+  // Connection
 
-  // The connection's life
-
-  /** Connect, and stay connected until `stop` or the end of the session. */
+  /** Connect, and reconnect until `stop` or the end of the session. */
   start() {
     if (this.#running) return;
     this.#running = true;
     this.#connect();
   }
 
-  /** Disconnect and stay so. What is queued stays in the outbox. */
+  /** Disconnect. Queued messages stay in the outbox. */
   stop() {
     this.#running = false;
-    this.#drop("stopped");
+    this.#closeSocket("stopped");
     this.#clearTimers();
-    this.#enter("offline");
+    this.#setState("offline");
   }
 
-  /** Something suggests that a connection is possible now (the page woke up, the network is back): try at once. */
+  /** Reconnect now, or check the connection with a heartbeat: the page woke up, or the network is back. */
   nudge() {
     if (!this.#running) return;
     if (this.#timers.has("reconnect")) {
-      this.#cancel("reconnect");
+      this.#clearTimer("reconnect");
       this.#failures = 0;
       this.#connect();
     } else if (this.state === "online") {
-      this.#beat();
+      this.#sendHeartbeat();
     }
   }
 
-  /** The network is gone for certain: say so without waiting for a missed heartbeat. */
+  /** The browser reports that the network is gone: disconnect without waiting for a missed heartbeat. */
   lostNetwork() {
-    if (this.#running && this.#socket) this.#lost();
+    if (this.#running && this.#socket) this.#reconnect();
   }
 
   async #connect() {
-    this.#enter("connecting");
+    this.#setState("connecting");
     let token;
     try {
       token = await this.session.token();
     } catch (error) {
-      if (error.retryable) this.#reconnectLater();
+      if (error.retryable) this.#scheduleReconnect();
       return;
     }
     if (!this.#running || this.#socket) return;
@@ -370,89 +369,88 @@ export class Parley extends EventTarget {
     const socket = new this.#WebSocket(address, [SUBPROTOCOL, `bearer.${token}`]);
     this.#socket = socket;
     this.#tokenInUse = token;
-    this.#after("answer", this.#answerWithin, () => this.#lost());
+    this.#expectResponse();
     socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(data));
-    socket.onclose = ({ code }) => socket === this.#socket && this.#closed(code);
+    socket.onclose = ({ code }) => socket === this.#socket && this.#onClose(code);
   }
 
-  #closed(code) {
+  #onClose(code) {
     this.#socket = null;
     if (code === Close.SESSION_REVOKED) {
       this.session.end("session_revoked");
       return;
     }
-    // The token in use was refused: get another one first. If that is refused as well, the session ends.
+    // The token was rejected: refresh it before the reconnect. If the refresh is rejected, the session ends.
     if (code === Close.UNAUTHENTICATED) this.session.token({ renew: true }).catch(() => {});
-    this.#lost();
+    this.#reconnect();
   }
 
-  #lost() {
-    this.#drop("lost");
+  #reconnect() {
+    this.#closeSocket("lost");
     this.#clearTimers();
     this.#syncing.clear();
-    if (this.#running) this.#reconnectLater();
+    if (this.#running) this.#scheduleReconnect();
   }
 
-  #reconnectLater() {
-    this.#enter("offline");
-    this.#after("reconnect", pauseBefore(this.#failures, { random: this.#random }), () => this.#connect());
+  #scheduleReconnect() {
+    this.#setState("offline");
+    this.#setTimer("reconnect", pauseBefore(this.#failures, { random: this.#random }), () => this.#connect());
     this.#failures += 1;
   }
 
-  #drop(reason) {
+  #closeSocket(reason) {
     const socket = this.#socket;
     this.#socket = null;
     socket?.close(1000, reason);
   }
 
-  #finish(reason) {
+  #onSessionEnded(reason) {
     this.stop();
-    this.#enter("ended");
+    this.#setState("ended");
     this.#emit("ended", { reason });
   }
 
-  #connected(frame) {
-    this.#cancel("answer");
+  #onConnected(frame) {
     this.#failures = 0;
     this.connections += 1;
     this.userId = frame.user_id;
     this.heartbeatInterval = frame.heartbeat_interval * 1000;
-    this.#enter("online");
-    this.#after("heartbeat", this.heartbeatInterval, () => this.#beat());
-    this.#renewInTime();
-    for (const entry of this.outbox.list()) if (entry.state === "sending") this.#transmit(entry);
+    this.#setState("online");
+    this.#setTimer("heartbeat", this.heartbeatInterval, () => this.#sendHeartbeat());
+    this.#scheduleTokenRefresh();
+    for (const entry of this.outbox.list()) if (entry.state === "sending") this.#sendMessage(entry);
     this.refresh();
   }
 
-  #beat() {
+  #sendHeartbeat() {
     this.#write({ type: "heartbeat" });
-    this.#expectAnswer();
-    this.#after("heartbeat", this.heartbeatInterval, () => this.#beat());
+    this.#expectResponse();
+    this.#setTimer("heartbeat", this.heartbeatInterval, () => this.#sendHeartbeat());
   }
 
-  /** Nothing at all heard for a while after something that must be answered: the connection is dead. */
-  #expectAnswer() {
-    if (!this.#timers.has("answer")) this.#after("answer", this.#answerWithin, () => this.#lost());
+  /** Drop the connection if no frame arrives in time. */
+  #expectResponse() {
+    if (!this.#timers.has("response")) this.#setTimer("response", this.#responseTimeout, () => this.#reconnect());
   }
 
-  #renewInTime() {
+  #scheduleTokenRefresh() {
     const left = this.session.expiresAt - Date.now() - 30_000;
-    this.#after("renew", Math.max(1_000, left), () => this.session.token({ margin: 60_000 }).catch(() => {}));
+    this.#setTimer("renew", Math.max(1_000, left), () => this.session.token({ margin: 60_000 }).catch(() => {}));
   }
 
-  /** A fresh token, from here or from another tab: the connection goes on with it. */
+  /** Send a token that was refreshed, here or in another tab, over the open connection. */
   async #authenticate() {
     if (this.state !== "online") return;
     const token = await this.session.token().catch(() => null);
     if (!token || token === this.#tokenInUse || this.state !== "online") return;
     this.#tokenInUse = token;
     this.#write({ type: "authenticate", access_token: token });
-    this.#renewInTime();
+    this.#scheduleTokenRefresh();
   }
 
   // Reading
 
-  /** Show a chat from behind `lastSeen` on: what is missed is fetched, what is new is pushed, each once, in order. */
+  /** Deliver a chat's messages after `lastSeen`: stored ones are fetched, new ones are pushed. */
   follow(chatId, lastSeen) {
     if (!this.#timelines.has(chatId)) this.#timelines.set(chatId, new Timeline(lastSeen));
     this.#sync(chatId);
@@ -463,22 +461,21 @@ export class Parley extends EventTarget {
     this.#syncing.delete(chatId);
   }
 
-  /** The last message of a followed chat that was handed out; undefined for other chats. */
+  /** The last delivered sequence of a followed chat; undefined for other chats. */
   lastSeen(chatId) {
     return this.#timelines.get(chatId)?.lastSeen;
   }
 
   /**
-   * Read the inbox and sync the followed chats that are behind it. One request for fifty chats, instead of one for
-   * each: so a thousand clients that come back at once ask for little. Repeats itself until it succeeds; asked again
-   * while it is under way, it runs once more after that.
+   * Read the inbox and sync the followed chats that are behind it: one request for many chats keeps a mass reconnect
+   * cheap. Retries until it succeeds. Calls during a refresh are coalesced into one more refresh.
    */
   async refresh() {
-    this.#refreshWanted = true;
+    this.#refreshRequested = true;
     if (this.#isRefreshing) return;
     this.#isRefreshing = true;
-    while (this.#refreshWanted) {
-      this.#refreshWanted = false;
+    while (this.#refreshRequested) {
+      this.#refreshRequested = false;
       await this.#readInbox();
     }
     this.#isRefreshing = false;
@@ -490,14 +487,14 @@ export class Parley extends EventTarget {
       const items = await this.listAll("/api/chats");
       if (connection !== this.#socket) return;
       this.#emit("chats", { items });
-      this.#compare(items);
+      this.#syncOutdated(items);
     } catch {
-      const pause = pauseBefore(3, { random: this.#random });
-      if (connection === this.#socket && this.#running) this.#after("refresh", pause, () => this.refresh());
+      const delay = pauseBefore(3, { random: this.#random });
+      if (connection === this.#socket && this.#running) this.#setTimer("refresh", delay, () => this.refresh());
     }
   }
 
-  /** Every page of a list. */
+  /** The items of all pages of a list. */
   async listAll(path) {
     const items = [];
     let cursor = null;
@@ -510,15 +507,15 @@ export class Parley extends EventTarget {
     return items;
   }
 
-  #compare(items) {
+  #syncOutdated(items) {
     const latest = new Map(items.map((item) => [item.chat_id, item.last_sequence]));
     for (const [chatId, timeline] of this.#timelines) {
-      // The list may lag behind a chat that was just created: whether a missing one is left, the sync's answer tells.
+      // The inbox may lag behind a new chat. Only the sync tells whether a chat that it lacks is gone.
       if ((latest.get(chatId) ?? Infinity) > timeline.lastSeen) this.#sync(chatId);
     }
   }
 
-  #leave(chatId) {
+  #onChatGone(chatId) {
     if (!this.#timelines.has(chatId)) return;
     this.unfollow(chatId);
     this.#emit("left", { chatId });
@@ -528,52 +525,52 @@ export class Parley extends EventTarget {
     if (this.state !== "online" || this.#syncing.has(chatId) || !this.#timelines.has(chatId)) return;
     this.#syncing.add(chatId);
     const lastSeen = this.#timelines.get(chatId).lastSeen;
-    this.#write({ type: "sync_request", chat_id: chatId, last_acked_sequence: lastSeen, limit: PAGE });
-    this.#expectAnswer();
+    this.#write({ type: "sync_request", chat_id: chatId, last_acked_sequence: lastSeen, limit: SYNC_LIMIT });
+    this.#expectResponse();
   }
 
-  #synced({ chat_id: chatId, messages, has_more: hasMore }) {
+  #onSyncBatch({ chat_id: chatId, messages, has_more: hasMore }) {
     this.#syncing.delete(chatId);
     const timeline = this.#timelines.get(chatId);
     if (!timeline) return;
     const before = timeline.next;
-    this.#arrived(chatId, messages, { gapIsKnown: true });
-    const stillBehind = hasMore || timeline.hasGap;
-    if (stillBehind && timeline.next > before) this.#sync(chatId);
-    else if (stillBehind) this.#after(`sync ${chatId}`, 1_000, () => this.#sync(chatId));
+    this.#deliver(chatId, messages, { isSync: true });
+    const isBehind = hasMore || timeline.hasGap;
+    if (isBehind && timeline.next > before) this.#sync(chatId);
+    else if (isBehind) this.#setTimer(`sync ${chatId}`, 1_000, () => this.#sync(chatId));
   }
 
-  #arrived(chatId, messages, { gapIsKnown = false } = {}) {
-    for (const message of messages) this.#settle(message);
+  #deliver(chatId, messages, { isSync = false } = {}) {
+    for (const message of messages) this.#markSent(message);
     const timeline = this.#timelines.get(chatId);
     for (const message of timeline?.take(messages) ?? []) this.#emit("message", message);
     if (messages.length) this.#emit("activity", messages.at(-1));
-    if (timeline?.hasGap && !gapIsKnown) this.#sync(chatId);
+    if (timeline?.hasGap && !isSync) this.#sync(chatId);
   }
 
   // Writing
 
   /**
-   * Queue a message and return its `client_message_id`. It is sent now or when there is a connection, again after
-   * every interruption, always under the same id, so that it is stored once.
+   * Queue a message and return its `client_message_id`. It is sent as soon as there is a connection and resent after
+   * every reconnect, always under the same id, so that the server stores it once.
    */
   send(chatId, content, { clientMessageId = crypto.randomUUID() } = {}) {
     this.outbox.add({ clientMessageId, chatId, content, queuedAt: Date.now() });
     this.#emit("pending", { clientMessageId, chatId, content });
-    this.#transmit(this.outbox.get(clientMessageId));
+    this.#sendMessage(this.outbox.get(clientMessageId));
     return clientMessageId;
   }
 
-  /** Send a failed message again, under its id. */
+  /** Send a failed message again under the same id. */
   retry(clientMessageId) {
     const entry = this.outbox.get(clientMessageId);
     if (!entry) return;
     Object.assign(entry, { state: "sending", attempts: 0 });
     this.#emit("pending", { clientMessageId, chatId: entry.chatId, content: entry.content });
-    this.#transmit(entry);
+    this.#sendMessage(entry);
   }
 
-  /** Give up on a message that failed. */
+  /** Remove a failed message. */
   discard(clientMessageId) {
     const entry = this.outbox.get(clientMessageId);
     if (!entry) return;
@@ -582,53 +579,53 @@ export class Parley extends EventTarget {
   }
 
   /**
-   * Everything up to `sequence` has been read. Several in a row are one frame; the server writes it down in its own
-   * time and does not answer. What a breaking connection loses, the next `chats` event shows.
+   * Mark everything up to `sequence` as read. Calls are coalesced into one frame, which the server does not answer. If
+   * the connection loses it, the next `chats` event has the old watermark.
    */
   acknowledge(chatId, sequence) {
-    this.#after(`ack ${chatId}`, ACKNOWLEDGE_AFTER, () => this.#write({ type: "ack", chat_id: chatId, sequence }));
+    this.#setTimer(`ack ${chatId}`, ACK_DELAY_MS, () => this.#write({ type: "ack", chat_id: chatId, sequence }));
   }
 
-  /** The same, when somebody wants to know: emits `watermark`. */
+  /** Mark as read with a response: emits `watermark`. */
   async confirm(chatId, sequence) {
-    const answer = await this.session.request("POST", `/api/chats/${chatId}/ack`, { sequence });
-    this.#emit("watermark", { chatId, sequence: answer.last_acked_sequence });
+    const watermark = await this.session.request("POST", `/api/chats/${chatId}/ack`, { sequence });
+    this.#emit("watermark", { chatId, sequence: watermark.last_acked_sequence });
   }
 
-  #transmit({ clientMessageId, chatId, content }) {
+  #sendMessage({ clientMessageId, chatId, content }) {
     if (this.state !== "online") return;
     this.#write({ type: "send_message", client_message_id: clientMessageId, chat_id: chatId, content });
-    this.#expectAnswer();
+    this.#expectResponse();
   }
 
-  #acknowledged(frame) {
+  #onAck(frame) {
     const entry = this.outbox.get(frame.client_message_id);
     if (!entry) return;
     const { type, duplicate, ...stored } = frame;
     const message = { ...stored, sender_id: this.userId, content: entry.content, content_type: "text/plain" };
-    this.#arrived(entry.chatId, [message]);
+    this.#deliver(entry.chatId, [message]);
   }
 
-  /** Whichever tells first that a queued message is stored, its `ack` or a copy of it, settles it. */
-  #settle(message) {
+  /** Either its `ack` or a pushed copy shows that a queued message is stored. */
+  #markSent(message) {
     const { client_message_id: clientMessageId, sender_id: senderId } = message;
     if (senderId !== this.userId || !this.outbox.get(clientMessageId)) return;
     this.outbox.remove(clientMessageId);
     this.#emit("sent", { clientMessageId, message });
   }
 
-  #refused(frame) {
+  #onError(frame) {
     const { client_message_id: clientMessageId, chat_id: chatId, retryable } = frame;
-    const pause = ((frame.retry_after ?? 0.5) + this.#random()) * 1_000;
+    const delay = ((frame.retry_after ?? 0.5) + this.#random()) * 1_000;
     const entry = this.outbox.get(clientMessageId);
     if (entry) {
       entry.attempts += 1;
-      const again = () => this.outbox.get(clientMessageId) && this.#transmit(entry);
-      if (retryable && entry.attempts < this.#mostAttempts) this.#after(`send ${clientMessageId}`, pause, again);
+      const resend = () => this.outbox.get(clientMessageId) && this.#sendMessage(entry);
+      if (retryable && entry.attempts < this.#maxAttempts) this.#setTimer(`send ${clientMessageId}`, delay, resend);
       else this.#fail(entry, new ParleyError(frame));
     } else if (this.#syncing.delete(chatId)) {
-      if (retryable) this.#after(`sync ${chatId}`, pause, () => this.#sync(chatId));
-      else if (frame.code === "chat_not_found") this.#leave(chatId);
+      if (retryable) this.#setTimer(`sync ${chatId}`, delay, () => this.#sync(chatId));
+      else if (frame.code === "chat_not_found") this.#onChatGone(chatId);
     }
   }
 
@@ -640,22 +637,22 @@ export class Parley extends EventTarget {
   // Frames
 
   #receive(frame) {
-    this.#cancel("answer");
+    this.#clearTimer("response");
     switch (frame.type) {
       case "connected":
-        return this.#connected(frame);
+        return this.#onConnected(frame);
       case "message": {
         const { type, ...message } = frame;
-        return this.#arrived(frame.chat_id, [message]);
+        return this.#deliver(frame.chat_id, [message]);
       }
       case "message_batch":
-        return this.#arrived(frame.chat_id, frame.messages);
+        return this.#deliver(frame.chat_id, frame.messages);
       case "sync_batch":
-        return this.#synced(frame);
+        return this.#onSyncBatch(frame);
       case "ack":
-        return this.#acknowledged(frame);
+        return this.#onAck(frame);
       case "error":
-        return this.#refused(frame);
+        return this.#onError(frame);
       case "resync":
         return this.refresh();
       case "chat_created":
@@ -668,7 +665,7 @@ export class Parley extends EventTarget {
     if (this.#socket?.readyState === 1) this.#socket.send(JSON.stringify(frame));
   }
 
-  #enter(state) {
+  #setState(state) {
     if (this.state === state) return;
     this.state = state;
     this.#emit("state", { state });
@@ -678,23 +675,23 @@ export class Parley extends EventTarget {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 
-  // Timers, by name: setting one again replaces it
+  // Named timers: setting one again replaces it
 
-  #after(name, milliseconds, call) {
-    this.#cancel(name);
+  #setTimer(name, milliseconds, callback) {
+    this.#clearTimer(name);
     const fire = () => {
       this.#timers.delete(name);
-      call();
+      callback();
     };
     this.#timers.set(name, setTimeout(fire, milliseconds));
   }
 
-  #cancel(name) {
+  #clearTimer(name) {
     clearTimeout(this.#timers.get(name));
     this.#timers.delete(name);
   }
 
   #clearTimers() {
-    for (const name of [...this.#timers.keys()]) this.#cancel(name);
+    for (const name of [...this.#timers.keys()]) this.#clearTimer(name);
   }
 }

@@ -1,4 +1,4 @@
-/** A server for one page: sockets that record what is written, and REST answers by path. */
+/** Test doubles: a WebSocket that records its frames, a storage, and a `fetch` that answers by route. */
 import { Parley, Session } from "../static/parley.js";
 
 export class FakeSocket {
@@ -21,13 +21,12 @@ export class FakeSocket {
     this.readyState = 3;
   }
 
-  /** The server says something. */
-  says(frame) {
+  serverSend(frame) {
     this.onmessage({ data: JSON.stringify(frame) });
   }
 
-  welcomes() {
-    this.says({
+  serverAccept() {
+    this.serverSend({
       type: "connected",
       connection_id: "gw.conn_1",
       user_id: "me",
@@ -36,8 +35,7 @@ export class FakeSocket {
     });
   }
 
-  /** The server hangs up. */
-  ends(code = 1006) {
+  serverClose(code = 1006) {
     this.readyState = 3;
     this.onclose({ code });
   }
@@ -69,21 +67,23 @@ export const LOGIN = {
   expires_in: 900,
 };
 
-/** A `fetch` that answers from `routes`: `{"GET /api/chats": (body) => [status, answer]}`. */
+/** A `fetch` that responds from `routes`: `{"GET /api/chats": (body, headers) => [status, json]}`. */
 export function fakeFetch(routes) {
   const calls = [];
   const fetch = async (url, { method, headers, body }) => {
     const path = url.replace("http://here", "").split("?")[0];
     const call = { route: `${method} ${path}`, headers, body: body && JSON.parse(body) };
     calls.push(call);
-    const answer = routes[call.route];
-    if (!answer) throw new TypeError("no network");
-    const [status, json] = answer(call.body, headers);
+    const respond = routes[call.route];
+    if (!respond) throw new TypeError("no network");
+    const [status, json] = respond(call.body, headers);
     return { status, ok: status < 400, json: async () => json, headers: new Headers() };
   };
   fetch.calls = calls;
   return fetch;
 }
+
+const EVENTS = "state chats message activity pending sent failed discarded watermark left ended".split(" ");
 
 export const EMPTY_INBOX = { "GET /api/chats": () => [200, { items: [], next_cursor: null }] };
 
@@ -92,7 +92,7 @@ export function inboxOf(...chats) {
   return { "GET /api/chats": () => [200, { items, next_cursor: null }] };
 }
 
-/** A client that has opened its first socket; `events` is everything it emitted, as `[type, detail]`. */
+/** A started client, online by default. `of(type)` lists the details of the events that it emitted. */
 export async function startClient({ routes = EMPTY_INBOX, storage = null, online = true, ...options } = {}) {
   FakeSocket.opened = [];
   const fetch = fakeFetch(routes);
@@ -100,43 +100,48 @@ export async function startClient({ routes = EMPTY_INBOX, storage = null, online
   if (!session.isOpen) session.open(LOGIN);
   const client = new Parley({ session, WebSocket: FakeSocket, random: () => 0.5, ...options });
   const events = [];
-  for (const type of [
-    "state",
-    "chats",
-    "message",
-    "activity",
-    "pending",
-    "sent",
-    "failed",
-    "discarded",
-    "watermark",
-    "left",
-    "ended",
-  ]) {
+  for (const type of EVENTS) {
     client.addEventListener(type, ({ detail }) => events.push([type, detail]));
   }
   client.start();
-  await settled();
+  await flushPromises();
   if (online) {
-    FakeSocket.last.welcomes();
-    await settled();
+    FakeSocket.last.serverAccept();
+    await flushPromises();
   }
-  return { client, session, fetch, events, of: (type) => events.filter(([name]) => name === type).map(([, d]) => d) };
+  return { client, session, fetch, of: (type) => events.filter(([name]) => name === type).map(([, d]) => d) };
 }
 
-/** Let every promise that can go on go on. */
-export async function settled() {
+/** Run the pending promise callbacks. */
+export async function flushPromises() {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 }
 
-export function message(sequence, fields = {}) {
-  return {
-    type: "message",
-    chat_id: "c",
-    sequence,
-    sender_id: "you",
-    client_message_id: `x${sequence}`,
-    content: `m${sequence}`,
-    ...fields,
-  };
-}
+export const message = (sequence, fields = {}) => ({
+  type: "message",
+  chat_id: "c",
+  sequence,
+  sender_id: "you",
+  client_message_id: `x${sequence}`,
+  content: `m${sequence}`,
+  ...fields,
+});
+
+export const ack = (id, sequence, { duplicate = false } = {}) => ({
+  type: "ack",
+  client_message_id: id,
+  chat_id: "c",
+  message_id: `msg_${sequence}`,
+  sequence,
+  created_at: "now",
+  duplicate,
+});
+
+export const error = (code, fields) => ({ type: "error", code, detail: "", chat_id: "c", ...fields });
+
+export const syncBatch = (messages, { chat_id = "c", has_more = false } = {}) => ({
+  type: "sync_batch",
+  chat_id,
+  messages,
+  has_more,
+});

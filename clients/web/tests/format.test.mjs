@@ -17,18 +17,18 @@ describe("Formats", () => {
     for (const [name, letters] of Object.entries(names)) assert.equal(initials(name), letters);
   });
 
-  test("an id has one of twelve colours, always the same", () => {
+  test("an id always has the same of twelve colours", () => {
     assert.equal(hue("user_1"), hue("user_1"));
     const seen = new Set(Array.from({ length: 200 }, (_, number) => hue(`user_${number}`)));
     assert.equal(seen.size, 12);
   });
 
-  test("phone numbers are read as people write them", () => {
+  test("separators and a leading 00 in phone numbers are accepted", () => {
     assert.equal(phoneNumber("+1 (415) 555-0123"), "+14155550123");
     assert.equal(phoneNumber("0049 151.2345/678"), "+491512345678");
   });
 
-  test("only web addresses become links, and the texts around them stay whole", () => {
+  test("only web addresses become links, and the text around them is kept", () => {
     const text = 'see https://a.example/x?y=(1). "http://b.example" javascript:alert(1)';
     const parts = linkParts(text);
     assert.equal(parts.map(([, part]) => part).join(""), text);
@@ -38,7 +38,7 @@ describe("Formats", () => {
     );
   });
 
-  test("days are told as people say them", () => {
+  test("recent days are called Today and Yesterday", () => {
     const now = new Date(2026, 0, 30, 9, 0);
     assert.equal(dayLabel(new Date(2026, 0, 30, 0, 1).toISOString(), now), "Today");
     assert.equal(dayLabel(new Date(2026, 0, 29, 23, 59).toISOString(), now), "Yesterday");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, mock, test } from "node:test";
 
 import { Session } from "../static/parley.js";
-import { EMPTY_INBOX, FakeSocket, FakeStorage, LOGIN, fakeFetch, settled, startClient } from "./doubles.mjs";
+import { EMPTY_INBOX, FakeSocket, FakeStorage, LOGIN, fakeFetch, flushPromises, startClient } from "./doubles.mjs";
 
 beforeEach(() => mock.timers.enable({ apis: ["setTimeout", "Date"] }));
 afterEach(() => mock.timers.reset());
@@ -16,13 +16,13 @@ function session(routes, storage = new FakeStorage()) {
 }
 
 describe("Logging in", () => {
-  test("a login is kept for the next page", async () => {
+  test("a login survives a reload", async () => {
     const { session: first, storage } = session({ "POST /api/auth/verify": () => [201, LOGIN] });
     assert.equal(await first.verify({ phoneNumber: "+1", code: "123456", deviceId: "d" }), true);
     assert.equal(session({}, storage).session.user.user_id, "me");
   });
 
-  test("a refusal tells its code and its fields", async () => {
+  test("an error response has its code and its fields", async () => {
     const problem = { code: "invalid_code", detail: "Wrong", errors: { code: ["No."] } };
     const { session: one } = session({ "POST /api/auth/verify": () => [401, problem] });
     await assert.rejects(one.verify({}), {
@@ -34,14 +34,14 @@ describe("Logging in", () => {
     assert.equal(one.isOpen, false);
   });
 
-  test("no network is a failure that may be retried", async () => {
+  test("a missing network is a retryable error", async () => {
     const { session: one } = session({});
     await assert.rejects(one.requestCode("+1"), { code: "unreachable", retryable: true });
   });
 });
 
 describe("Tokens", () => {
-  test("an expired token is refreshed once, however many ask", async () => {
+  test("concurrent callers share one refresh of an expired token", async () => {
     const { session: one, fetch } = session(refreshing);
     one.open(LOGIN);
     mock.timers.tick(899_000);
@@ -50,7 +50,7 @@ describe("Tokens", () => {
     assert.equal(one.user.user_id, "me", "a refresh keeps the user");
   });
 
-  test("a token that another tab has refreshed is taken over instead", async () => {
+  test("a token that another tab has refreshed is used", async () => {
     const { session: one, fetch, storage } = session(refreshing);
     one.open(LOGIN);
     const { session: other } = session(refreshing, storage);
@@ -60,7 +60,7 @@ describe("Tokens", () => {
     assert.equal(fetch.calls.length, 0);
   });
 
-  test("a request whose token is refused as expired is repeated with a new one", async () => {
+  test("a request with an expired token is repeated with a new one", async () => {
     const check = (_, headers) =>
       headers.Authorization === "Bearer token-2" ? [200, "yes"] : [401, { code: "token_expired" }];
     const { session: one } = session({ ...refreshing, "GET /api/users/me": check });
@@ -68,7 +68,7 @@ describe("Tokens", () => {
     assert.equal(await one.request("GET", "/api/users/me"), "yes");
   });
 
-  test("a refused refresh ends the session; an unreachable server does not", async () => {
+  test("a rejected refresh ends the session; an unreachable server does not", async () => {
     const routes = {};
     const { session: one, storage } = session(routes);
     one.open(LOGIN);
@@ -81,7 +81,7 @@ describe("Tokens", () => {
     assert.equal(storage.getItem("parley.session"), null);
   });
 
-  test("another login in another tab ends this one's session", () => {
+  test("a login in another tab ends this session", () => {
     const { session: one, storage } = session({});
     one.open(LOGIN);
     let ended = 0;
@@ -92,7 +92,7 @@ describe("Tokens", () => {
     assert.equal(ended, 1);
   });
 
-  test("a logout in another tab ends this one's session", () => {
+  test("a logout in another tab ends this session", () => {
     const { session: one, storage } = session({});
     one.open(LOGIN);
     const reasons = [];
@@ -110,29 +110,29 @@ describe("Tokens of a connection", () => {
     assert.deepEqual(FakeSocket.last.protocols, ["parley.v1", "bearer.token-1"]);
   });
 
-  test("the connection is given a fresh token before the old one ends", async () => {
+  test("a fresh token is sent over the connection before the old one expires", async () => {
     const { client } = await startClient({ routes: refreshing });
     mock.timers.tick(870_000);
-    FakeSocket.last.says({ type: "heartbeat_ack" });
-    await settled();
+    FakeSocket.last.serverSend({ type: "heartbeat_ack" });
+    await flushPromises();
     assert.deepEqual(FakeSocket.last.sent("authenticate"), [{ type: "authenticate", access_token: "token-2" }]);
     assert.equal(client.state, "online");
   });
 
   test("4401 gets a new token and reconnects with it", async () => {
     await startClient({ routes: refreshing });
-    FakeSocket.last.ends(4401);
-    await settled();
+    FakeSocket.last.serverClose(4401);
+    await flushPromises();
     mock.timers.tick(1_000);
-    await settled();
+    await flushPromises();
     assert.deepEqual(FakeSocket.last.protocols, ["parley.v1", "bearer.token-2"]);
   });
 
-  test("4403 ends the session and does not come back", async () => {
+  test("4403 ends the session without a reconnect", async () => {
     const { client, session: one, of } = await startClient();
-    FakeSocket.last.ends(4403);
+    FakeSocket.last.serverClose(4403);
     mock.timers.tick(60_000);
-    await settled();
+    await flushPromises();
     assert.equal(client.state, "ended");
     assert.equal(one.isOpen, false);
     assert.deepEqual(of("ended"), [{ reason: "session_revoked" }]);

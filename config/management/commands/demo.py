@@ -8,7 +8,7 @@ from foundation.kernel.errors import ParleyError
 
 
 class Command(BaseCommand):
-    """Thin: `demo.stage` does the work."""
+    """Calls `DemoSeeder.seed` and prints the users."""
 
     help = (
         "Make users, chats and messages to look at, in the run of `manage.py dev` on this data directory. Repeatable."
@@ -19,9 +19,9 @@ class Command(BaseCommand):
         if not settings.EMBEDDED:
             raise CommandError("The demo is for runs of `manage.py dev` only.")
         try:
-            cast = web().demo.set()
+            users = web().demo.seed()
         except ParleyError as error:
             raise CommandError(f"{error.detail} Is `manage.py dev` running on {settings.DATA_DIR}?") from error
-        for name, user in cast.items():
+        for name, user in users.items():
             self.stdout.write(f"{name:<14} {user.phone_number}  {user.user_id}")
         self.stdout.write("Choose one of them with “Try the demo” on the login page.")

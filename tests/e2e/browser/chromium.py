@@ -1,4 +1,4 @@
-"""The browser of these tests, where this machine has one."""
+"""The Chromium of this machine, if it has one."""
 
 import importlib.util
 import shutil

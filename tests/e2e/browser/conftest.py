@@ -1,4 +1,4 @@
-"""A browser and a system for it. Where Chromium is missing, these tests are left out, and the run says so."""
+"""A browser and a system for it. Without Chromium these tests are not collected."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,18 +27,18 @@ OPTIONS = (
     "--no-first-run",
 )
 
-Seat = Callable[..., "Person"]
+NewPerson = Callable[..., "Person"]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Without a browser the modules cannot even be imported."""
+    """Without Playwright the test modules cannot be imported."""
     return True if not chromium.IS_POSSIBLE and collection_path.name.startswith("test_") else None
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator["Browser"]:
-    """Not of the session: while Playwright is there, it occupies the event loop that other packages' tests need."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not there where these tests are left out
+    """Package scope: while Playwright runs, it occupies the event loop that other packages' tests need."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an optional dependency
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(OPTIONS))
@@ -48,35 +48,35 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="package")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("town")
+    return tmp_path_factory.mktemp("browser")
 
 
 @pytest.fixture(scope="package")
-def town(data_dir: Path) -> Iterator[System]:
-    """A system whose `web` may be killed and started again."""
+def system(data_dir: Path) -> Iterator[System]:
+    """Overrides the shared system: these tests kill and restart its `web` process."""
     with System(data_dir) as system:
         yield system
 
 
 @pytest.fixture
-def seat(browser: "Browser", town: System) -> Iterator[Seat]:
-    """Sit somebody down before a browser; at the end no browser may have complained."""
-    with seating(browser, town) as place:
-        yield place
+def new_person(browser: "Browser", system: System) -> Iterator[NewPerson]:
+    """Create people with browsers; fails the test if a page had an error."""
+    with people_in_browsers(browser, system) as create:
+        yield create
 
 
 @contextmanager
-def seating(browser: "Browser", town: System) -> Iterator[Seat]:
-    from tests.e2e.browser.people import sit_down  # noqa: PLC0415 - needs Playwright
+def people_in_browsers(browser: "Browser", system: System) -> Iterator[NewPerson]:
+    from tests.e2e.browser.people import log_in  # noqa: PLC0415 - needs Playwright
 
     people: list[Person] = []
 
-    def place(name: str, *, device: Device | None = None) -> "Person":
-        people.append(sit_down(name, system=town, browser=browser, device=device))
+    def create(name: str, *, device: Device | None = None) -> "Person":
+        people.append(log_in(name, system=system, browser=browser, device=device))
         return people[-1]
 
-    yield place
-    complaints = [complaint for person in people for tab in person.tabs for complaint in tab.complaints]
+    yield create
+    errors = [error for person in people for tab in person.tabs for error in tab.errors]
     for person in people:
         person.context.close()
-    assert complaints == []
+    assert errors == []

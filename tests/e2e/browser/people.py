@@ -1,4 +1,4 @@
-"""People in front of browsers: what they do, and what they see."""
+"""Page objects: a person with a logged-in browser, and a tab of the web client."""
 
 import json
 import re
@@ -10,25 +10,25 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 
 from tests.e2e.system import Device, System
 
-WITHIN = 15_000
-expect.set_options(timeout=WITHIN)
+TIMEOUT_MS = 15_000
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @dataclass
 class Tab:
-    """A page of the web client. `complaints` is everything that the browser found wrong with it."""
+    """A page of the web client. `errors` has its script errors and policy violations."""
 
     page: Page
     url: str
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.set_default_timeout(WITHIN)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.set_default_timeout(TIMEOUT_MS)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._console)
 
     def open(self, path: str = "") -> "Tab":
-        """Go there, also where only the part behind # differs."""
+        """Navigate, also if only the hash differs."""
         self.page.goto(f"{self.url}/{path}")
         return self
 
@@ -41,7 +41,7 @@ class Tab:
 
     @property
     def messages(self) -> Locator:
-        """The texts on the screen, top to bottom."""
+        """The texts of the messages, top to bottom."""
         return self.page.locator(".message .text")
 
     @property
@@ -61,19 +61,19 @@ class Tab:
         expect(self.message(text)).to_have_attribute("data-state", state)
 
     def sequences(self) -> list[int]:
-        """Of every message shown; a message on its way has none, so each is waited for."""
+        """The sequences of the messages. A message without one is being sent: wait until there is none."""
         expect(self.page.locator("[data-state=sending]")).to_have_count(0)
         found: list[str] = self.page.locator(".message").evaluate_all("all => all.map(one => one.dataset.sequence)")
         return [int(sequence) for sequence in found]
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and "Content Security Policy" in message.text:
-            self.complaints.append(message.text)
+            self.errors.append(message.text)
 
 
 @dataclass
 class Person:
-    """Somebody with a browser of their own, logged in."""
+    """A user with a browser context of their own, logged in."""
 
     name: str
     device: Device
@@ -87,8 +87,8 @@ class Person:
         return tab
 
 
-def sit_down(name: str, *, system: System, browser: Browser, device: Device | None = None) -> Person:
-    """A new browser with a login in it, as the page itself would have kept it."""
+def log_in(name: str, *, system: System, browser: Browser, device: Device | None = None) -> Person:
+    """Open a browser context whose storage already has the login, in the page's own format."""
     device = device or system.user()
     user = system.rest(device, "PATCH", "/api/users/me", display_name=name)
     login = {
@@ -100,10 +100,10 @@ def sit_down(name: str, *, system: System, browser: Browser, device: Device | No
         "expires_at": 4_102_444_800_000,
     }
     url = system.webs[0].url
-    kept: OriginState = {"origin": url, "localStorage": [{"name": "parley.session", "value": json.dumps(login)}]}
+    origin: OriginState = {"origin": url, "localStorage": [{"name": "parley.session", "value": json.dumps(login)}]}
     context = browser.new_context(
         viewport={"width": 1100, "height": 720},
         reduced_motion="reduce",
-        storage_state={"cookies": [], "origins": [kept]},
+        storage_state={"cookies": [], "origins": [origin]},
     )
     return Person(name, device, context, url)

@@ -1,4 +1,4 @@
-"""Two browsers, one chat: live, reloaded, interrupted, and long."""
+"""Two browsers in one chat: live delivery, reload, interruption and history."""
 
 import asyncio
 import re
@@ -10,24 +10,24 @@ from playwright.sync_api import APIResponse, Route, expect
 
 from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
-from tests.e2e.browser.conftest import Seat
+from tests.e2e.browser.conftest import NewPerson
 from tests.e2e.browser.people import Person, Tab
 from tests.e2e.system import System
 
 
 @pytest.fixture
-def ada(seat: Seat) -> Person:
-    return seat("Ada")
+def ada(new_person: NewPerson) -> Person:
+    return new_person("Ada")
 
 
 @pytest.fixture
-def ben(seat: Seat) -> Person:
-    return seat("Ben")
+def ben(new_person: NewPerson) -> Person:
+    return new_person("Ben")
 
 
 @pytest.fixture
-def chat_id(town: System, ada: Person, ben: Person) -> ChatId:
-    return town.direct_chat(ada.device, ben.device)
+def chat_id(system: System, ada: Person, ben: Person) -> ChatId:
+    return system.direct_chat(ada.device, ben.device)
 
 
 class TestTwoBrowsers:
@@ -47,25 +47,25 @@ class TestTwoBrowsers:
         hers.expect_state("Hello Ben", "delivered")
         expect(hers.page.locator("#announcer")).to_have_text("Ben: Hello Ada")
 
-    def test_a_message_that_overtakes_the_list_of_chats_is_shown_in_it(
-        self, town: System, ada: Person, ben: Person, chat_id: ChatId
+    def test_a_message_that_arrives_before_the_inbox_response_is_listed(
+        self, system: System, ada: Person, ben: Person, chat_id: ChatId
     ) -> None:
-        """The list was read before the message was there, and arrives after it."""
+        """The server read the inbox before the message was stored; the response arrives after the message."""
         his, held = ben.tab(), list[tuple[Route, APIResponse]]()
         his.page.route(re.compile(r"/api/chats(\?|$)"), lambda route: held.append((route, route.fetch())))
 
         def is_held() -> bool:
-            his.page.wait_for_timeout(10)  # lets the browser's events in
+            his.page.wait_for_timeout(10)  # runs Playwright's event loop
             return bool(held)
 
         his.open()
         eventually(is_held)
-        message = {"client_message_id": "1", "content": "faster than the list"}
+        message = {"client_message_id": "1", "content": "before the inbox"}
         with his.page.expect_response(re.compile(f"/api/chats/{chat_id}$")):
-            town.rest(ada.device, "POST", f"/api/chats/{chat_id}/messages", **message)
+            system.rest(ada.device, "POST", f"/api/chats/{chat_id}/messages", **message)
         for route, answer in held:
             route.fulfill(response=answer)
-        expect(his.row("Ada")).to_contain_text("faster than the list")
+        expect(his.row("Ada")).to_contain_text("before the inbox")
         expect(his.row("Ada").locator(".badge")).to_have_text("1")
 
     def test_many_messages_at_once_come_in_one_order(self, ada: Person, ben: Person, chat_id: ChatId) -> None:
@@ -106,7 +106,7 @@ class TestTabs:
         other.open_chat(chat_id)
         other.expect_messages(["for both tabs", "from the first tab"])
 
-    def test_logging_out_in_one_ends_both(self, ada: Person, chat_id: ChatId) -> None:
+    def test_logging_out_in_one_tab_logs_out_the_other(self, ada: Person, chat_id: ChatId) -> None:
         one, other = ada.tab().open("#/settings"), ada.tab().open()
         expect(other.row("Ben")).to_be_visible()
         one.page.get_by_role("button", name="Log out").click()
@@ -116,13 +116,13 @@ class TestTabs:
 
 class TestInterruptions:
     def test_a_restart_of_the_server_loses_nothing(
-        self, town: System, ada: Person, ben: Person, chat_id: ChatId
+        self, system: System, ada: Person, ben: Person, chat_id: ChatId
     ) -> None:
         hers, his, closing = (person.tab().open_chat(chat_id) for person in (ada, ben, ada))
         hers.write("before")
         for tab in (hers, his, closing):
             tab.expect_messages(["before"])
-        web = town.webs[0]
+        web = system.webs[0]
         web.kill()
         expect(hers.banner).to_be_visible()
         hers.write("hers, meanwhile")
@@ -147,9 +147,9 @@ class TestInterruptions:
         assert sorted(texts[1:3]) == ["hers, meanwhile", "his, meanwhile"]
         assert (texts[0], *texts[3:]) == ("before", "from a tab that is closed", "after")
         assert hers.sequences() == his.sequences() == [1, 2, 3, 4, 5]
-        assert [message.content for message in town.stored(chat_id)] == texts
+        assert [message.content for message in system.stored(chat_id)] == texts
 
-    def test_a_refused_message_is_sent_again_under_its_id(self, town: System, ada: Person, chat_id: ChatId) -> None:
+    def test_a_refused_message_is_sent_again_under_its_id(self, system: System, ada: Person, chat_id: ChatId) -> None:
         hers = ada.tab()
         refuse_first_send(hers)
         hers.open_chat(chat_id)
@@ -161,14 +161,14 @@ class TestInterruptions:
         sent = hers.page.evaluate("sessionStorage.getItem('sent ids').trim().split(' ')")
         assert len(sent) == 2
         assert len(set(sent)) == 1
-        assert [message.client_message_id for message in town.stored(chat_id)] == sent[:1]
+        assert [message.client_message_id for message in system.stored(chat_id)] == sent[:1]
 
 
 class TestHistory:
     def test_five_hundred_messages_are_reached_by_scrolling(
-        self, town: System, ada: Person, ben: Person, chat_id: ChatId
+        self, system: System, ada: Person, ben: Person, chat_id: ChatId
     ) -> None:
-        send_many(town, ada, chat_id, 500)
+        send_many(system, ada, chat_id, 500)
         his = ben.tab().open_chat(chat_id)
         shown = his.page.locator(".message")
         expect(shown.last).to_have_attribute("data-sequence", "500")
@@ -179,21 +179,21 @@ class TestHistory:
             top = his.page.evaluate(
                 f"document.querySelector('[data-sequence=\"{oldest}\"]').getBoundingClientRect().top"
             )
-            assert 60 < top < 200, "what was read at the top of the list has moved away"
+            assert 60 < top < 200, "the scroll position was not kept"
         assert his.sequences() == list(range(1, 501))
         his.page.evaluate("document.querySelector('.messages').scrollTop = 0")
         expect(his.page.get_by_text("This is where the chat begins.")).to_be_in_viewport()
 
         his.page.get_by_role("button", name="Go to the end").click()
-        send_many(town, ada, chat_id, 1)
+        send_many(system, ada, chat_id, 1)
         expect(his.page.locator("[data-sequence='501']")).to_be_in_viewport()
 
 
-def send_many(town: System, sender: Person, chat_id: ChatId, count: int) -> None:
-    """By the reference client, in a thread: the event loop of this one is Playwright's."""
+def send_many(system: System, sender: Person, chat_id: ChatId, count: int) -> None:
+    """Send with parley_client in another thread: Playwright occupies this thread's event loop."""
 
     async def send() -> None:
-        async with Client(town.webs[0].socket_url, token=sender.device.token, acknowledge=False) as client:
+        async with Client(system.webs[0].socket_url, token=sender.device.token, acknowledge=False) as client:
             await client.connected.wait()
             await asyncio.gather(*(client.send(chat_id, f"message {number}") for number in range(count)))
 
@@ -202,7 +202,7 @@ def send_many(town: System, sender: Person, chat_id: ChatId, count: int) -> None
 
 
 def refuse_first_send(tab: Tab) -> None:
-    """The page's first `send_message` is answered with an error and never reaches the server."""
+    """Answer the page's first `send_message` with an error instead of sending it."""
     tab.page.add_init_script("""
         const send = WebSocket.prototype.send;
         let refusals = 1;

@@ -1,4 +1,4 @@
-"""The rest of the web client: the way in, groups, devices, markup, and whether everybody can use it."""
+"""The web client: login, groups, devices, markup and accessibility."""
 
 import json
 from collections.abc import Iterator
@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.browser.conftest import Seat, seating
+from tests.e2e.browser.conftest import NewPerson, people_in_browsers
 from tests.e2e.browser.people import Tab
 from tests.e2e.system import System
 
-FAINT_TEXTS = (Path(__file__).parent / "faint_texts.js").read_text()
+LOW_CONTRAST_TEXTS = (Path(__file__).parent / "low_contrast_texts.js").read_text()
 MARKUP = "<img src=x onerror=alert(1)><b>bold</b> & <script>alert(2)</script>"
 
 
 class TestLoggingIn:
-    def test_by_phone_and_code(self, browser: Browser, town: System, data_dir: Path) -> None:
+    def test_by_phone_and_code(self, browser: Browser, system: System, data_dir: Path) -> None:
         context = browser.new_context()
-        tab = Tab(context.new_page(), town.webs[0].url).open()
+        tab = Tab(context.new_page(), system.webs[0].url).open()
         page = tab.page
         page.get_by_label("Phone number").fill("0049 151 2000 0001")
         page.get_by_role("button", name="Send code").click()
@@ -29,12 +29,12 @@ class TestLoggingIn:
         expect(page.locator(".me")).to_contain_text("Grace")
         page.reload()
         expect(page.locator(".me")).to_contain_text("Grace")
-        assert tab.complaints == []
+        assert tab.errors == []
         context.close()
 
-    def test_a_wrong_code_is_told_beside_the_field(self, browser: Browser, town: System, data_dir: Path) -> None:
+    def test_a_wrong_code_is_reported_at_the_field(self, browser: Browser, system: System, data_dir: Path) -> None:
         context = browser.new_context()
-        page = Tab(context.new_page(), town.webs[0].url).open().page
+        page = Tab(context.new_page(), system.webs[0].url).open().page
         page.get_by_label("Phone number").fill("12345")
         page.get_by_role("button", name="Send code").click()
         expect(page.locator(".field-error")).to_contain_text("E.164")
@@ -46,24 +46,24 @@ class TestLoggingIn:
         expect(page.locator(".field-error")).not_to_be_empty()
         context.close()
 
-    def test_as_somebody_of_the_demo(self, browser: Browser, town: System) -> None:
+    def test_as_a_person_of_the_demo(self, browser: Browser, system: System) -> None:
         context = browser.new_context()
-        tab = Tab(context.new_page(), town.webs[0].url).open()
+        tab = Tab(context.new_page(), system.webs[0].url).open()
         tab.page.get_by_role("button", name="Try the demo").click()
         tab.page.get_by_role("button", name="Ada Moreau").click()
         expect(tab.row("Ben Okafor").locator(".badge")).to_have_text("2")
         expect(tab.page).to_have_title("(2) Parley")
         tab.row("Weekend in the Alps").click()
         expect(tab.messages).to_have_count(11)
-        assert tab.complaints == []
+        assert tab.errors == []
         context.close()
 
 
 class TestGroups:
-    def test_a_group_is_made_changed_and_left(self, town: System, seat: Seat) -> None:
-        ada, ben = seat("Ada"), seat("Ben")
+    def test_a_group_is_made_changed_and_left(self, system: System, new_person: NewPerson) -> None:
+        ada, ben = new_person("Ada"), new_person("Ben")
         hers, his = ada.tab().open(), ben.tab().open()
-        phone_number = town.rest(ben.device, "GET", "/api/users/me")["phone_number"]
+        phone_number = system.rest(ben.device, "GET", "/api/users/me")["phone_number"]
         page = hers.page
         page.get_by_role("button", name="New chat").click()
         page.get_by_text("Group", exact=True).click()
@@ -91,23 +91,23 @@ class TestGroups:
         expect(his.page.locator(".chat-row")).to_have_count(0)
         expect(page.locator(".member")).to_have_count(1)
 
-    def test_a_direct_chat_is_made_by_phone_number(self, town: System, seat: Seat) -> None:
-        ada, ben = seat("Ada"), seat("Ben")
+    def test_a_direct_chat_is_made_by_phone_number(self, system: System, new_person: NewPerson) -> None:
+        ada, ben = new_person("Ada"), new_person("Ben")
         hers, his = ada.tab().open(), ben.tab().open()
         hers.page.get_by_role("button", name="New chat").click()
         hers.page.get_by_label("Phone number").fill("+4915199999999")
         hers.page.get_by_role("button", name="Start chat").click()
         expect(hers.page.locator("dialog .field-error")).not_to_be_empty()
-        hers.page.get_by_label("Phone number").fill(town.rest(ben.device, "GET", "/api/users/me")["phone_number"])
+        hers.page.get_by_label("Phone number").fill(system.rest(ben.device, "GET", "/api/users/me")["phone_number"])
         hers.page.get_by_role("button", name="Start chat").click()
         hers.write("Found you")
         expect(his.row("Ada")).to_contain_text("Found you")
 
 
 class TestDevices:
-    def test_a_revoked_device_is_logged_out_at_once(self, town: System, seat: Seat) -> None:
-        phone = seat("Ada")
-        laptop = seat("Ada", device=town.another_device(phone.device))
+    def test_a_revoked_device_is_logged_out_at_once(self, system: System, new_person: NewPerson) -> None:
+        phone = new_person("Ada")
+        laptop = new_person("Ada", device=system.another_device(phone.device))
         lost, safe = phone.tab().open(), laptop.tab().open("#/settings")
         expect(safe.page.locator(".device")).to_have_count(2)
         safe.page.locator(f"[data-session='{phone.device.session_id}']").get_by_role("button").click()
@@ -117,13 +117,13 @@ class TestDevices:
 
 
 class TestMarkup:
-    def test_markup_in_names_and_messages_is_shown_as_text(self, town: System, seat: Seat) -> None:
-        mallory, ada = seat(MARKUP), seat("Ada")
+    def test_markup_in_names_and_messages_is_shown_as_text(self, system: System, new_person: NewPerson) -> None:
+        mallory, ada = new_person(MARKUP), new_person("Ada")
         body = {"type": "group", "name": MARKUP, "members": [ada.device.user_id]}
-        chat_id = town.rest(mallory.device, "POST", "/api/chats", **body)["chat_id"]
-        direct = town.direct_chat(mallory.device, ada.device)
+        chat_id = system.rest(mallory.device, "POST", "/api/chats", **body)["chat_id"]
+        direct = system.direct_chat(mallory.device, ada.device)
         for chat in (chat_id, direct):
-            town.rest(mallory.device, "POST", f"/api/chats/{chat}/messages", client_message_id=chat, content=MARKUP)
+            system.rest(mallory.device, "POST", f"/api/chats/{chat}/messages", client_message_id=chat, content=MARKUP)
         hers = ada.tab().open_chat(chat_id)
         expect(hers.page.get_by_role("heading", name=MARKUP)).to_be_visible()
         hers.expect_messages([MARKUP])
@@ -133,9 +133,9 @@ class TestMarkup:
         expect(hers.page.locator(".member-name").first).to_contain_text(MARKUP)
         assert hers.page.locator("#app img, #app b, #app script, dialog img, dialog b").count() == 0
 
-    def test_a_web_address_becomes_a_link_and_nothing_else(self, town: System, seat: Seat) -> None:
-        ada, ben = seat("Ada"), seat("Ben")
-        chat_id = town.direct_chat(ada.device, ben.device)
+    def test_a_web_address_becomes_a_link_and_nothing_else(self, system: System, new_person: NewPerson) -> None:
+        ada, ben = new_person("Ada"), new_person("Ben")
+        chat_id = system.direct_chat(ada.device, ben.device)
         hers = ada.tab().open_chat(chat_id)
         hers.write("see https://example.org/a?b=c. or javascript:alert(1)")
         links = hers.page.locator(".text a")
@@ -145,14 +145,14 @@ class TestMarkup:
 
 
 @pytest.fixture(scope="class")
-def busy_tab(town: System, browser: Browser) -> Iterator[tuple[Tab, str]]:
-    """A page with some of everything on it, and the chat it shows."""
-    with seating(browser, town) as seat:
-        ada, ben = seat("Ada"), seat("Ben Okafor")
+def busy_tab(system: System, browser: Browser) -> Iterator[tuple[Tab, str]]:
+    """A tab with a group, a direct chat and messages, and the id of the open chat."""
+    with people_in_browsers(browser, system) as new_person:
+        ada, ben = new_person("Ada"), new_person("Ben Okafor")
         body = {"type": "group", "name": "Sailors", "members": [ada.device.user_id]}
-        chat_id = town.rest(ben.device, "POST", "/api/chats", **body)["chat_id"]
-        town.direct_chat(ada.device, ben.device)
-        town.rest(ben.device, "POST", f"/api/chats/{chat_id}/messages", client_message_id="1", content="Ahoy " * 40)
+        chat_id = system.rest(ben.device, "POST", "/api/chats", **body)["chat_id"]
+        system.direct_chat(ada.device, ben.device)
+        system.rest(ben.device, "POST", f"/api/chats/{chat_id}/messages", client_message_id="1", content="Ahoy " * 40)
         tab = ada.tab().open_chat(chat_id)
         tab.write("Aye")
         tab.expect_state("Aye", "delivered")
@@ -161,7 +161,7 @@ def busy_tab(town: System, browser: Browser) -> Iterator[tuple[Tab, str]]:
 
 @pytest.fixture
 def busy_page(busy_tab: tuple[Tab, str]) -> Page:
-    """As a visitor finds it: nothing open but the chat, the screen of a laptop, the system's colours."""
+    """Reset: only the chat open, laptop viewport."""
     tab, chat_id = busy_tab
     tab.page.set_viewport_size({"width": 1100, "height": 720})
     tab.open_chat(chat_id)
@@ -171,25 +171,25 @@ def busy_page(busy_tab: tuple[Tab, str]) -> Page:
     return tab.page
 
 
-class TestEverybodyCanUseIt:
+class TestAccessibility:
     @pytest.mark.parametrize("scheme", ["light", "dark"])
-    def test_every_text_stands_out(self, busy_page: Page, scheme: str) -> None:
+    def test_every_text_has_enough_contrast(self, busy_page: Page, scheme: str) -> None:
         busy_page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        assert busy_page.evaluate(FAINT_TEXTS) == []
+        assert busy_page.evaluate(LOW_CONTRAST_TEXTS) == []
         busy_page.get_by_role("button", name="About this chat").last.click()
         expect(busy_page.locator(".member")).to_have_count(2)
-        assert busy_page.evaluate(FAINT_TEXTS) == []
+        assert busy_page.evaluate(LOW_CONTRAST_TEXTS) == []
 
-    def test_the_toggle_overrules_the_system(self, busy_page: Page) -> None:
-        ground = "getComputedStyle(document.body).backgroundColor"
+    def test_the_theme_button_overrides_the_system(self, busy_page: Page) -> None:
+        background = "getComputedStyle(document.body).backgroundColor"
         busy_page.emulate_media(color_scheme="light")
-        light = busy_page.evaluate(ground)
+        light = busy_page.evaluate(background)
         busy_page.get_by_role("button", name="Switch between light and dark").click()
-        assert busy_page.evaluate(ground) != light
+        assert busy_page.evaluate(background) != light
         busy_page.reload()
-        assert busy_page.evaluate(ground) != light
+        assert busy_page.evaluate(background) != light
         busy_page.get_by_role("button", name="Switch between light and dark").click()
-        assert busy_page.evaluate(ground) == light
+        assert busy_page.evaluate(background) == light
 
     def test_every_control_has_a_name(self, busy_page: Page) -> None:
         busy_page.get_by_role("button", name="About this chat").last.click()
@@ -199,7 +199,7 @@ class TestEverybodyCanUseIt:
         )
         assert nameless == 0
 
-    def test_the_keyboard_is_enough(self, busy_page: Page) -> None:
+    def test_everything_works_by_keyboard(self, busy_page: Page) -> None:
         busy_page.get_by_label("Find a chat").focus()
         busy_page.keyboard.press("Tab")
         busy_page.keyboard.press("ArrowDown")
@@ -211,18 +211,18 @@ class TestEverybodyCanUseIt:
         busy_page.keyboard.press("Enter")
         expect(busy_page.locator(".message .text")).to_have_text("typed\nblind", use_inner_text=True)
 
-    def test_a_phone_shows_one_thing_at_a_time_and_nothing_sticks_out(self, busy_page: Page) -> None:
+    def test_a_phone_shows_one_pane_and_does_not_scroll_sideways(self, busy_page: Page) -> None:
         busy_page.set_viewport_size({"width": 360, "height": 640})
-        overhang = "document.documentElement.scrollWidth - innerWidth"
+        overflow = "document.documentElement.scrollWidth - innerWidth"
         expect(busy_page.locator(".sidebar")).to_be_hidden()
-        assert busy_page.evaluate(overhang) <= 0
+        assert busy_page.evaluate(overflow) <= 0
         busy_page.get_by_label("Back to the chats").click()
         expect(busy_page.locator(".sidebar")).to_be_visible()
         expect(busy_page.locator(".conversation")).to_be_hidden()
-        assert busy_page.evaluate(overhang) <= 0
+        assert busy_page.evaluate(overflow) <= 0
         busy_page.locator(".me").click()
         expect(busy_page.get_by_role("heading", name="Settings")).to_be_visible()
-        assert busy_page.evaluate(overhang) <= 0
+        assert busy_page.evaluate(overflow) <= 0
 
 
 def latest_code(data_dir: Path) -> str:

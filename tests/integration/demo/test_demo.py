@@ -1,4 +1,4 @@
-"""The demo: the same people, chats and messages however often it is set, and a login for them alone."""
+"""The demo: seeding is idempotent, and only the demo's people can log in without a code."""
 
 import json
 import os
@@ -14,14 +14,14 @@ import pytest
 from django.test import override_settings
 
 from config.wiring.web import Web
-from demo.script import ADA, BEN, EMI, PEOPLE, SCENES
-from demo.stage import Company, Stage
+from demo.data import ADA, BEN, CHATS, EMI, PEOPLE
+from demo.seeder import DemoSeeder, DemoServices
 from engines.data_directory import environment_of_running_engines
 from foundation.kernel.errors import Invalid, Unavailable
 from foundation.stores.dynamodb import Database, DynamoDBOptions
 from messaging.domain import Draft, Sent
-from messaging.services.committer import Committer
 from messaging.stores.messages import MessageStore
+from messaging.services.committer import Committer
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def parts(environment: dict[str, str]) -> Iterator[Web]:
             yield parts
 
 
-def company_of(stage: Stage) -> Company:
-    return stage._company
+def services_of(seeder: DemoSeeder) -> DemoServices:
+    return seeder._services
 
 
 def texts_by_chat(parts: Web, name: str) -> dict[str | None, list[str]]:
     """Every chat of the person, by name; the direct ones together under None."""
-    user_id = parts.demo.set()[name].user_id
+    user_id = parts.demo.seed()[name].user_id
     found: dict[str | None, list[str]] = {}
     for entry in parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries:
         chat, last = entry.listed.state.chat, entry.listed.state.last_sequence
@@ -59,58 +59,58 @@ def texts_by_chat(parts: Web, name: str) -> dict[str | None, list[str]]:
     return found
 
 
-def script_of(name: str) -> dict[str | None, list[str]]:
+def expected_texts(name: str) -> dict[str | None, list[str]]:
     found: dict[str | None, list[str]] = {}
-    for scene in SCENES:
-        if name in scene.members:
-            found.setdefault(scene.name, []).extend(text for _, text in scene.lines)
+    for chat in CHATS:
+        if name in chat.members:
+            found.setdefault(chat.name, []).extend(text for _, text in chat.messages)
     return found
 
 
 def ordered(texts: dict[str | None, list[str]]) -> dict[str | None, list[str]]:
-    return {name: sorted(lines) if name is None else lines for name, lines in texts.items()}
+    return {name: sorted(found) if name is None else found for name, found in texts.items()}
 
 
-class TestStage:
-    def test_setting_it_again_changes_nothing(self, parts: Web) -> None:
-        first = parts.demo.set()
-        again = Stage(company_of(parts.demo)).set()
+class TestDemoSeeder:
+    def test_seeding_again_changes_nothing(self, parts: Web) -> None:
+        first = parts.demo.seed()
+        again = DemoSeeder(services_of(parts.demo)).seed()
         assert {name: user.user_id for name, user in again.items()} == {
             name: user.user_id for name, user in first.items()
         }
         for name in PEOPLE:
-            assert ordered(texts_by_chat(parts, name)) == ordered(script_of(name))
+            assert ordered(texts_by_chat(parts, name)) == ordered(expected_texts(name))
 
-    def test_a_run_that_broke_off_is_completed(self, parts: Web) -> None:
-        company = company_of(parts.demo)
-        broken = Stage(replace(company, committer=BreaksOff(company.committer, after=5)))
+    def test_an_interrupted_run_is_completed(self, parts: Web) -> None:
+        services = services_of(parts.demo)
+        failing = DemoSeeder(replace(services, committer=FailingCommitter(services.committer, after=5)))
         with pytest.raises(Unavailable):
-            broken.set()
-        assert ordered(texts_by_chat(parts, ADA)) == ordered(script_of(ADA))
+            failing.seed()
+        assert ordered(texts_by_chat(parts, ADA)) == ordered(expected_texts(ADA))
 
-    def test_unread_messages_are_those_of_the_script(self, parts: Web) -> None:
+    def test_unread_counts_are_those_of_the_data(self, parts: Web) -> None:
         for name, expected in ((ADA, 4), (BEN, 0), (EMI, 5)):
-            user_id = parts.demo.set()[name].user_id
+            user_id = parts.demo.seed()[name].user_id
             entries = parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries
             assert sum(entry.unread_count for entry in entries) == expected
 
 
 class TestLogin:
-    def test_somebody_of_the_demo_gets_a_session(self, parts: Web) -> None:
+    def test_a_person_of_the_demo_gets_a_session(self, parts: Web) -> None:
         login = parts.demo.log_in(BEN, device_id="a browser")
         assert login.user.phone_number == PEOPLE[BEN]
         assert parts.accounts.verifier.verify(login.tokens.access_token).user_id == login.user.user_id
 
-    def test_nobody_else_does(self, parts: Web) -> None:
+    def test_any_other_user_is_refused(self, parts: Web) -> None:
         number = "+4915112345678"
-        company_of(parts.demo).registration.find_or_create(number, display_name="Mallory")
+        services_of(parts.demo).registration.find_or_create(number, display_name="Mallory")
         for name in ("Mallory", number, ""):
             with pytest.raises(Invalid):
                 parts.demo.log_in(name, device_id="a browser")
 
 
 class TestCommand:
-    def test_it_finds_the_engines_of_the_run_under_way(self, environment: dict[str, str], tmp_path: Path) -> None:
+    def test_it_finds_the_engines_of_the_running_dev_command(self, environment: dict[str, str], tmp_path: Path) -> None:
         describe(tmp_path, environment, pid=os.getpid())
         result = demo(tmp_path)
         assert result.returncode == 0, result.stderr
@@ -124,7 +124,7 @@ class TestCommand:
         assert result.returncode == 1
         assert result.stderr.strip().endswith(f"Is `manage.py dev` running on {tmp_path}?")
 
-    def test_engines_that_are_gone_are_not_used(self, tmp_path: Path) -> None:
+    def test_engines_of_a_dead_process_are_not_used(self, tmp_path: Path) -> None:
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
         describe(tmp_path, {"REDIS_URL": "redis://127.0.0.1:9"}, pid=gone.pid)
@@ -132,7 +132,7 @@ class TestCommand:
         describe(tmp_path, {"REDIS_URL": "redis://127.0.0.1:9"}, pid=os.getpid())
         assert environment_of_running_engines(tmp_path) == {"REDIS_URL": "redis://127.0.0.1:9"}
 
-    def test_a_broken_description_is_no_engines(self, tmp_path: Path) -> None:
+    def test_without_a_readable_description_there_are_no_engines(self, tmp_path: Path) -> None:
         assert environment_of_running_engines(tmp_path) == {}
         (tmp_path / "engines.json").write_text("{")
         assert environment_of_running_engines(tmp_path) == {}
@@ -155,8 +155,8 @@ def demo(data_dir: Path, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-class BreaksOff(Committer):
-    """Sends a few messages, then nothing more."""
+class FailingCommitter(Committer):
+    """Sends `after` messages, then raises `Unavailable`."""
 
     def __init__(self, committer: Committer, *, after: int) -> None:
         self._committer = committer
@@ -164,6 +164,6 @@ class BreaksOff(Committer):
 
     def send(self, draft: Draft, **options: Any) -> Sent:
         if self._left == 0:
-            raise Unavailable("the plug was pulled")
+            raise Unavailable("no store")
         self._left -= 1
         return self._committer.send(draft, **options)

@@ -1,4 +1,4 @@
-/** The list of chats at the side. */
+/** The sidebar: the list of chats, its filter, and the links to settings and new chats. */
 
 import { avatar } from "./avatar.js";
 import { h, icon, iconButton } from "./dom.js";
@@ -16,13 +16,13 @@ export class ChatList {
   #session;
   #rows = new Map();
   #scheduled = false;
-  #current = null;
+  #selected = null;
 
   constructor({ chats, people, session, onNew, onTheme }) {
     this.#chats = chats;
     this.#people = people;
     this.#session = session;
-    this.list = h("ul.chat-list", { onkeydown: (event) => this.#walk(event) });
+    this.list = h("ul.chat-list", { onkeydown: (event) => this.#onKeyDown(event) });
     this.filter = h("input", {
       type: "search",
       placeholder: "Find a chat",
@@ -43,18 +43,18 @@ export class ChatList {
       this.list,
       h("footer", {}, this.me),
     );
-    chats.addEventListener("list", () => this.#later());
-    people.addEventListener("change", () => this.#later());
+    chats.addEventListener("list", () => this.#scheduleRender());
+    people.addEventListener("change", () => this.#scheduleRender());
     this.#render();
   }
 
-  /** Mark the chat that is open. */
+  /** Highlight the open chat. */
   select(chatId) {
-    this.#current = chatId;
+    this.#selected = chatId;
     this.#render();
   }
 
-  #later() {
+  #scheduleRender() {
     if (this.#scheduled) return;
     this.#scheduled = true;
     queueMicrotask(() => {
@@ -64,15 +64,15 @@ export class ChatList {
   }
 
   #render() {
-    const wanted = this.filter.value.trim().toLowerCase();
-    const shown = this.#chats.list().filter((chat) => this.#chats.title(chat).toLowerCase().includes(wanted));
+    const query = this.filter.value.trim().toLowerCase();
+    const shown = this.#chats.list().filter((chat) => this.#chats.title(chat).toLowerCase().includes(query));
     const rows = shown.map((chat) => this.#row(chat));
-    if (rows.length !== this.list.children.length || rows.some((row, place) => this.list.children[place] !== row)) {
+    if (rows.length !== this.list.children.length || rows.some((row, index) => this.list.children[index] !== row)) {
       const focused = document.activeElement;
       this.list.replaceChildren(...rows);
       if (focused?.isConnected && this.list.contains(focused)) focused.focus();
     }
-    if (!rows.length && this.#chats.isListed) this.list.replaceChildren(this.#emptiness(wanted));
+    if (!rows.length && this.#chats.isLoaded) this.list.replaceChildren(this.#placeholder(query));
     const user = this.#session.user;
     if (user)
       this.me.replaceChildren(
@@ -82,68 +82,64 @@ export class ChatList {
       );
   }
 
-  #emptiness(wanted) {
-    return h("li.emptiness", {}, wanted ? "No chat has this name." : "No chats yet. Start one with the pencil above.");
+  #placeholder(query) {
+    return h("li.placeholder", {}, query ? "No chat has this name." : "No chats yet. Start one with the pencil above.");
   }
 
   #row(chat) {
-    const facts = this.#facts(chat);
-    const signature = JSON.stringify(facts);
-    const known = this.#rows.get(chat.chat_id);
-    if (known?.signature === signature) return known.row;
-    const row = known?.row ?? h("li", {});
+    const props = this.#props(chat);
+    const signature = JSON.stringify(props);
+    const cached = this.#rows.get(chat.chat_id);
+    if (cached?.signature === signature) return cached.row;
+    const row = cached?.row ?? h("li", {});
     const link = row.firstElementChild ?? h("a.chat-row", { href: `#/chat/${chat.chat_id}` });
-    if (facts.current) link.setAttribute("aria-current", "page");
+    if (props.current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
-    link.classList.toggle("has-unread", facts.unread > 0);
-    link.replaceChildren(...this.#cells(chat, facts));
+    link.classList.toggle("has-unread", props.unread > 0);
+    link.replaceChildren(...this.#cells(chat, props));
     row.replaceChildren(link);
     this.#rows.set(chat.chat_id, { row, signature });
     return row;
   }
 
-  #facts(chat) {
+  #props(chat) {
     const message = chat.last_message;
     return {
       title: this.#chats.title(chat),
-      face: this.#chats.face(chat),
-      who: message ? this.#who(chat, message) : "",
+      avatarId: this.#chats.avatarId(chat),
+      sender: message ? this.#sender(chat, message) : "",
       text: message ? message.content.slice(0, 160) : chat.type === "group" ? "New group" : "Say hello",
       at: message?.created_at ?? chat.created_at,
       unread: this.#chats.unread(chat),
       muted: this.#chats.isMuted(chat),
-      current: chat.chat_id === this.#current,
+      current: chat.chat_id === this.#selected,
     };
   }
 
-  #who(chat, message) {
+  #sender(chat, message) {
     if (message.sender_id === this.#session.user?.user_id) return "You";
     return chat.type === "group" ? this.#people.name(message.sender_id).split(" ")[0] : "";
   }
 
-  #cells(chat, facts) {
-    const { unread } = facts;
-    const badge = h(
-      "span.badge",
-      { class: facts.muted ? "badge is-muted" : "badge" },
-      unread > 99 ? "99+" : String(unread),
-    );
+  #cells(chat, props) {
+    const { unread } = props;
+    const badge = h(props.muted ? "span.badge.is-muted" : "span.badge", {}, unread > 99 ? "99+" : String(unread));
     return [
-      avatar(facts.face, facts.title, { group: chat.type === "group" }),
+      avatar(props.avatarId, props.title, { group: chat.type === "group" }),
       h(
         "span.chat-text",
         {},
         h(
           "span.chat-top",
           {},
-          h("span.chat-title", { dir: "auto" }, facts.title),
-          h("time", { datetime: facts.at, title: fullTime(facts.at) }, shortTime(facts.at)),
+          h("span.chat-title", { dir: "auto" }, props.title),
+          h("time", { datetime: props.at, title: fullTime(props.at) }, shortTime(props.at)),
         ),
         h(
           "span.chat-bottom",
           {},
-          h("span.chat-last", { dir: "auto" }, facts.who ? h("span.chat-who", {}, `${facts.who}: `) : null, facts.text),
-          facts.muted ? icon("muted", "Muted") : null,
+          h("span.chat-last", { dir: "auto" }, props.sender ? `${props.sender}: ` : null, props.text),
+          props.muted ? icon("muted", "Muted") : null,
           unread ? badge : null,
           unread ? h("span.sr-only", {}, " unread") : null,
         ),
@@ -151,7 +147,7 @@ export class ChatList {
     ];
   }
 
-  #walk(event) {
+  #onKeyDown(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     const links = [...this.list.querySelectorAll("a")];

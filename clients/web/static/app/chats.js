@@ -1,13 +1,13 @@
 /**
- * The chats of this page: what the server told, in the shape that the views show.
+ * The chats of the logged-in user, as the views show them.
  *
- * Emits `list` when any line of the list may have changed, `chat` (`{chatId, message}`) for one of them, `members` (its
- * id) when people came or went, and `left` (the chat) when it is no longer the user's.
+ * Emits `list` when any chat may have changed, `chat` (`{chatId, message}`) when one did, `members` (the chat's id)
+ * when its members did, and `left` (the chat) when the user is no longer a member.
  */
 
-const HISTORY_PAGE = 50;
-const LISTED_WITHIN = 60_000;
-const NEW = { role: "member", muted_until: null, last_sequence: 0, last_acked_sequence: 0, last_message: null };
+const HISTORY_LIMIT = 50;
+const INBOX_LAG_MS = 60_000; // the inbox may lack a new chat for this long
+const NEW_CHAT = { muted_until: null, last_sequence: 0, last_acked_sequence: 0, last_message: null };
 
 export class Chats extends EventTarget {
   #parley;
@@ -16,7 +16,7 @@ export class Chats extends EventTarget {
   #tabs;
   #chats = new Map();
   #failures = new Map();
-  #meeting = new Map();
+  #loading = new Map();
 
   constructor({ parley, people, tabs }) {
     super();
@@ -24,34 +24,34 @@ export class Chats extends EventTarget {
     this.#session = parley.session;
     this.#people = people;
     this.#tabs = tabs;
-    this.isListed = false;
-    const on = (type, handle) => parley.addEventListener(type, ({ detail }) => handle(detail));
-    on("chats", ({ items }) => this.#listed(items));
-    on("message", (message) => this.#shown(message));
-    on("activity", (message) => this.#heard(message));
-    on("pending", ({ chatId, clientMessageId }) => this.#unfail(clientMessageId, chatId));
-    on("sent", ({ clientMessageId, message }) => this.#unfail(clientMessageId, message.chat_id));
-    on("discarded", ({ chatId, clientMessageId }) => this.#unfail(clientMessageId, chatId));
+    this.isLoaded = false;
+    const on = (type, handler) => parley.addEventListener(type, ({ detail }) => handler(detail));
+    on("chats", ({ items }) => this.#onChats(items));
+    on("message", (message) => this.#onMessage(message));
+    on("activity", (message) => this.#onActivity(message));
+    on("pending", ({ chatId, clientMessageId }) => this.#clearFailure(clientMessageId, chatId));
+    on("sent", ({ clientMessageId, message }) => this.#clearFailure(clientMessageId, message.chat_id));
+    on("discarded", ({ chatId, clientMessageId }) => this.#clearFailure(clientMessageId, chatId));
     on("failed", ({ clientMessageId, chatId, error }) => {
       this.#failures.set(clientMessageId, error);
-      this.#changed(chatId);
+      this.#emitChange(chatId);
     });
-    on("watermark", ({ chatId, sequence }) => this.#confirmed(chatId, sequence));
-    on("left", ({ chatId }) => this.#left(chatId));
-    on("chat_created", (frame) => this.#created(frame));
-    on("membership_changed", (change) => this.#membershipChanged(change));
-    people.addEventListener("change", () => this.#changed());
-    tabs.addEventListener("message", ({ data }) => this.#otherTab(data));
+    on("watermark", ({ chatId, sequence }) => this.#onWatermark(chatId, sequence));
+    on("left", ({ chatId }) => this.#onLeft(chatId));
+    on("chat_created", (frame) => this.#onCreated(frame));
+    on("membership_changed", (change) => this.#onMembershipChanged(change));
+    people.addEventListener("change", () => this.#emitChange());
+    tabs.addEventListener("message", ({ data }) => this.#onTabMessage(data));
   }
 
   get(chatId) {
     return this.#chats.get(chatId);
   }
 
-  /** The liveliest first. */
+  /** The most recently active first. */
   list() {
-    const moment = (chat) => chat.last_message?.created_at ?? chat.created_at;
-    return [...this.#chats.values()].sort((one, other) => (moment(one) < moment(other) ? 1 : -1));
+    const activeAt = (chat) => chat.last_message?.created_at ?? chat.created_at;
+    return [...this.#chats.values()].sort((one, other) => (activeAt(one) < activeAt(other) ? 1 : -1));
   }
 
   get unreadChats() {
@@ -72,12 +72,12 @@ export class Chats extends EventTarget {
     return (partner && this.#people.name(partner)) || "…";
   }
 
-  /** What the colour of the chat's picture hangs on: the person, or the group. */
-  face(chat) {
+  /** The id that determines the avatar's colour: the other person's, or the group's. */
+  avatarId(chat) {
     return (chat.type === "direct" && this.#people.partner(chat.chat_id)) || chat.chat_id;
   }
 
-  /** What is on its way into the chat: `{clientMessageId, content, queuedAt, error}`, in the order it was written. */
+  /** The chat's queued and failed messages, oldest first: `{clientMessageId, content, queuedAt, state, error}`. */
   pending(chatId) {
     return this.#parley.outbox
       .list()
@@ -90,16 +90,16 @@ export class Chats extends EventTarget {
 
   // Reading
 
-  /** Load the newest messages and follow the chat from there. Rejects where it cannot be read. */
+  /** Load the newest messages and follow the chat from there. Rejects if it cannot be read. */
   async open(chatId) {
     const chat = this.#chats.get(chatId);
     if (!chat || chat.messages) return;
-    const page = await this.#session.request("GET", `/api/chats/${chatId}/messages?limit=${HISTORY_PAGE}`);
+    const page = await this.#session.request("GET", `/api/chats/${chatId}/messages?limit=${HISTORY_LIMIT}`);
     if (chat.messages) return;
     chat.messages = page.messages.reverse();
     chat.hasOlder = page.has_more;
     this.#parley.follow(chatId, chat.messages.at(-1)?.sequence ?? 0);
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
   async loadOlder(chatId) {
@@ -108,46 +108,46 @@ export class Chats extends EventTarget {
     chat.isLoadingOlder = true;
     try {
       const before = chat.messages[0].sequence;
-      const query = `before_sequence=${before}&limit=${HISTORY_PAGE}`;
+      const query = `before_sequence=${before}&limit=${HISTORY_LIMIT}`;
       const page = await this.#session.request("GET", `/api/chats/${chatId}/messages?${query}`);
       chat.messages.unshift(...page.messages.reverse());
       chat.hasOlder = page.has_more;
     } finally {
       chat.isLoadingOlder = false;
     }
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
   /**
-   * The chat is on the screen. Where own messages wait to be told that they arrived, the server is asked to confirm;
-   * everything else goes by the socket, which costs the server less.
+   * The chat is on the screen. Acknowledges over the socket, which is cheaper for the server, unless an own message
+   * is not yet marked as delivered: then the response of `confirm` is needed.
    */
   markRead(chatId) {
     const chat = this.#chats.get(chatId);
     const last = chat?.messages?.at(-1)?.sequence ?? 0;
     if (!last) return;
-    const mine = this.#session.user?.user_id;
-    const waits = chat.messages.some((message) => message.sequence > chat.delivered && message.sender_id === mine);
-    if (waits && !chat.isConfirming) this.#confirm(chat, last);
+    const me = this.#session.user?.user_id;
+    const needsConfirm = chat.messages.some((each) => each.sequence > chat.delivered && each.sender_id === me);
+    if (needsConfirm && !chat.isConfirming) this.#confirm(chat, last);
     else if (last > chat.read) this.#parley.acknowledge(chatId, last);
     if (last > chat.read) {
       chat.read = last;
       this.#tabs.postMessage({ chatId, read: last });
-      this.#changed(chatId);
+      this.#emitChange(chatId);
     }
   }
 
-  /** One question at a time: what is written meanwhile is asked about by the next one. */
+  /** One request at a time: the next `markRead` covers later messages. */
   async #confirm(chat, sequence) {
     chat.isConfirming = true;
     await this.#parley.confirm(chat.chat_id, sequence).catch(() => {});
     chat.isConfirming = false;
-    if (chat.delivered >= sequence) this.#changed(chat.chat_id);
+    if (chat.delivered >= sequence) this.#emitChange(chat.chat_id);
   }
 
   async members(chatId) {
     const members = await this.#parley.listAll(`/api/chats/${chatId}/members`);
-    this.#people.learn(members);
+    this.#people.addNames(members);
     const chat = this.#chats.get(chatId);
     if (chat) chat.memberCount = members.length;
     return members;
@@ -155,13 +155,11 @@ export class Chats extends EventTarget {
 
   // Changing
 
-  async create({ type, name, members }, key) {
-    const body = type === "group" ? { type, name, members } : { type, members };
-    const chat = await this.#session.request("POST", "/api/chats", body, { "Idempotency-Key": key });
-    const role = type === "group" ? "owner" : "member";
+  async create(draft, key) {
+    const chat = await this.#session.request("POST", "/api/chats", draft, { "Idempotency-Key": key });
     if (!this.#chats.has(chat.chat_id)) {
-      this.#put({ ...NEW, ...chat, role });
-      this.#changed(chat.chat_id);
+      this.#put({ ...NEW_CHAT, ...chat });
+      this.#emitChange(chat.chat_id);
     }
     return chat.chat_id;
   }
@@ -169,19 +167,19 @@ export class Chats extends EventTarget {
   async rename(chatId, name) {
     this.#put(await this.#session.request("PATCH", `/api/chats/${chatId}`, { name }));
     this.#tabs.postMessage({ refresh: true });
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
   async mute(chatId, until) {
-    const answer = await this.#session.request("PUT", `/api/chats/${chatId}/mute`, { muted_until: until });
-    this.#chats.get(chatId).muted_until = answer.muted_until;
+    const mute = await this.#session.request("PUT", `/api/chats/${chatId}/mute`, { muted_until: until });
+    this.#chats.get(chatId).muted_until = mute.muted_until;
     this.#tabs.postMessage({ refresh: true });
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
   async leave(chatId) {
     await this.#session.request("DELETE", `/api/chats/${chatId}/members/${this.#session.user.user_id}`);
-    this.#left(chatId);
+    this.#onLeft(chatId);
   }
 
   addMember(chatId, userId) {
@@ -200,21 +198,21 @@ export class Chats extends EventTarget {
     return this.#session.request("POST", "/api/users/lookup", { phone_number: phoneNumber });
   }
 
-  // What the server tells
+  // Events of the protocol and of other tabs
 
-  #listed(items) {
-    this.isListed = true;
+  #onChats(items) {
+    this.isLoaded = true;
     const present = new Set(items.map((item) => item.chat_id));
     for (const item of items) {
       const chat = this.#put(item);
-      // A socket that broke may have taken an acknowledgement with it.
+      // A lost connection may have lost an acknowledgement.
       if (item.last_acked_sequence < chat.read) this.#parley.acknowledge(item.chat_id, chat.read);
     }
-    // The list may lag behind what was just created. Of a followed chat, the protocol finds out whether it is gone.
-    const isGone = (chat) => !present.has(chat.chat_id) && !chat.messages && Date.now() - chat.metAt > LISTED_WITHIN;
+    // The inbox may lag behind a new chat. For followed chats, parley.js finds out whether they are gone.
+    const isGone = (chat) => !present.has(chat.chat_id) && !chat.messages && Date.now() - chat.addedAt > INBOX_LAG_MS;
     for (const chat of this.list().filter(isGone)) this.#chats.delete(chat.chat_id);
-    this.#changed();
-    for (const id of this.#chats.keys()) this.#changed(id);
+    this.#emitChange();
+    for (const id of this.#chats.keys()) this.#emitChange(id);
   }
 
   #put(item) {
@@ -223,7 +221,7 @@ export class Chats extends EventTarget {
       delivered: 0,
       messages: null,
       hasOlder: false,
-      metAt: Date.now(),
+      addedAt: Date.now(),
     };
     const latest = Math.max(chat.last_sequence ?? 0, item.last_sequence);
     const newer = chat.last_message && chat.last_message.sequence > (item.last_message?.sequence ?? 0);
@@ -235,105 +233,92 @@ export class Chats extends EventTarget {
     return chat;
   }
 
-  #shown(message) {
+  #onMessage(message) {
     const chat = this.#chats.get(message.chat_id);
     if (!chat?.messages) return;
     chat.messages.push(message);
-    this.#changed(message.chat_id, message);
+    this.#emitChange(message.chat_id, message);
   }
 
-  #heard(message) {
+  #onActivity(message) {
     const chat = this.#chats.get(message.chat_id);
     if (!chat) {
-      this.#meet(message.chat_id).then(() => this.#chats.has(message.chat_id) && this.#heard(message));
+      this.#load(message.chat_id).then(() => this.#chats.has(message.chat_id) && this.#onActivity(message));
       return;
     }
     if (message.sequence < (chat.last_message?.sequence ?? 0)) return;
     chat.last_sequence = Math.max(chat.last_sequence, message.sequence);
     chat.last_message = message;
-    // Who writes has read what is above.
+    // An own message counts as read, with everything before it.
     if (message.sender_id === this.#session.user?.user_id) chat.read = Math.max(chat.read, message.sequence);
-    this.#changed(message.chat_id);
+    this.#emitChange(message.chat_id);
   }
 
-  #confirmed(chatId, sequence) {
+  #onWatermark(chatId, sequence) {
     const chat = this.#chats.get(chatId);
     if (!chat) return;
     chat.delivered = Math.max(chat.delivered, sequence);
     chat.read = Math.max(chat.read, sequence);
     this.#tabs.postMessage({ chatId, read: chat.read, delivered: chat.delivered });
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
-  #unfail(clientMessageId, chatId) {
+  #clearFailure(clientMessageId, chatId) {
     this.#failures.delete(clientMessageId);
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
-  #left(chatId) {
+  #onLeft(chatId) {
     const chat = this.#chats.get(chatId);
     if (!chat) return;
     this.#chats.delete(chatId);
     this.#parley.unfollow(chatId);
     this.dispatchEvent(new CustomEvent("left", { detail: chat }));
-    this.#changed();
+    this.#emitChange();
   }
 
-  #created({ chat_id: chatId, chat_type: type, created_by: creator, initial_members: members, ...frame }) {
-    if (this.#chats.has(chatId)) return;
-    const me = this.#session.user?.user_id;
-    if (type === "direct") this.#people.introduce(chatId, members);
-    const role = type === "group" && creator === me ? "owner" : "member";
-    this.#put({ ...NEW, chat_id: chatId, type, name: frame.name, role, created_at: new Date().toISOString() });
-    this.#changed();
+  #onCreated({ chat_id, chat_type: type, name, initial_members: members }) {
+    if (this.#chats.has(chat_id)) return;
+    if (type === "direct") this.#people.addDirectChat(chat_id, members);
+    this.#put({ ...NEW_CHAT, chat_id, type, name, created_at: new Date().toISOString() });
+    this.#emitChange();
   }
 
-  /**
-   * A chat that no list has told of yet, or in which something about oneself has changed.
-   * However many ask at once, the server is asked once.
-   */
-  #meet(chatId) {
-    if (!this.#meeting.has(chatId)) {
-      this.#meeting.set(chatId, this.#ask(chatId).finally(() => this.#meeting.delete(chatId)));
+  /** Fetch a chat that is unknown or whose own membership changed. Concurrent calls share one request. */
+  #load(chatId) {
+    if (!this.#loading.has(chatId)) {
+      this.#loading.set(chatId, this.#fetch(chatId).finally(() => this.#loading.delete(chatId)));
     }
-    return this.#meeting.get(chatId);
+    return this.#loading.get(chatId);
   }
 
-  /** The answer does not tell one's own role: what is known of it stays. */
-  async #ask(chatId) {
+  async #fetch(chatId) {
     try {
       const chat = await this.#session.request("GET", `/api/chats/${chatId}`);
-      this.#put(this.#chats.has(chatId) ? chat : { ...NEW, ...chat });
-      this.#changed(chatId);
+      this.#put(this.#chats.has(chatId) ? chat : { ...NEW_CHAT, ...chat });
+      this.#emitChange(chatId);
     } catch {
-      // Gone again, or not to be reached: the list that follows a connection tells.
+      // The next read of the inbox, after a reconnect, corrects it.
     }
   }
 
-  #membershipChanged({ chat_id: chatId, user_id: userId, change_type: change, role }) {
+  #onMembershipChanged({ chat_id: chatId, user_id: userId, change_type: change }) {
     const isMe = userId === this.#session.user?.user_id;
-    if (isMe && change === "removed") this.#left(chatId);
-    else if (isMe) this.#meet(chatId).then(() => this.#promoted(chatId, role));
+    if (isMe && change === "removed") this.#onLeft(chatId);
+    else if (isMe) this.#load(chatId);
     this.dispatchEvent(new CustomEvent("members", { detail: chatId }));
   }
 
-  #promoted(chatId, role) {
-    const chat = this.#chats.get(chatId);
-    if (!chat) return;
-    chat.role = role;
-    this.#changed(chatId);
-  }
-
-  #otherTab({ chatId, read = 0, delivered = 0, refresh = false }) {
+  #onTabMessage({ chatId, read = 0, delivered = 0, refresh = false }) {
     if (refresh) this.#parley.refresh();
     const chat = this.#chats.get(chatId);
     if (!chat) return;
     chat.read = Math.max(chat.read, read);
     chat.delivered = Math.max(chat.delivered, delivered);
-    this.#changed(chatId);
+    this.#emitChange(chatId);
   }
 
-  #changed(chatId, message = null) {
+  #emitChange(chatId, message = null) {
     if (chatId) this.dispatchEvent(new CustomEvent("chat", { detail: { chatId, message } }));
     this.dispatchEvent(new Event("list"));
   }

@@ -1,12 +1,12 @@
-/** One chat on the screen: its messages, and the line to write in. */
+/** The view of one chat: its messages and the composer. */
 
 import { avatar } from "./avatar.js";
-import { announce, h, icon, iconButton, sentence } from "./dom.js";
-import { bytes, dayLabel, dayOf, fullTime, hue, linkParts, timeOfDay } from "./format.js";
+import { announce, errorText, h, icon, iconButton } from "./dom.js";
+import { byteLength, dayLabel, dayOf, fullTime, hue, linkParts, timeOfDay } from "./format.js";
 
-const MAX_BYTES = 4096;
-const NEAR = 80;
-const TOGETHER = 5 * 60_000;
+const MAX_CONTENT_BYTES = 4096;
+const BOTTOM_MARGIN_PX = 80; // closer than this counts as scrolled to the bottom
+const BLOCK_MS = 5 * 60_000; // messages of one sender within this time form a block
 
 export class Conversation {
   #chatId;
@@ -14,11 +14,14 @@ export class Conversation {
   #people;
   #parley;
   #nodes = new Map();
-  #frame = 0;
+  #renderRequest = 0;
   #unreadFrom = 0;
   #unseen = 0;
-  #stuck = true;
-  #listening = new AbortController();
+  #isAtBottom = true;
+  #firstShown;
+  #error = "";
+  #olderObserver;
+  #listeners = new AbortController();
 
   constructor({ chatId, chats, people, parley, onInfo }) {
     this.#chatId = chatId;
@@ -26,23 +29,24 @@ export class Conversation {
     this.#people = people;
     this.#parley = parley;
     this.#build(onInfo);
-    const listen = (target, type, handle) => target.addEventListener(type, handle, { signal: this.#listening.signal });
-    listen(chats, "chat", ({ detail }) => detail.chatId === chatId && this.#changed(detail.message));
+    const { signal } = this.#listeners;
+    const listen = (target, type, handler) => target.addEventListener(type, handler, { signal });
+    listen(chats, "chat", ({ detail }) => detail.chatId === chatId && this.#onChange(detail.message));
     listen(chats, "members", ({ detail }) => detail === chatId && this.#loadMembers());
-    listen(people, "change", () => this.#later());
+    listen(people, "change", () => this.#scheduleRender());
     listen(parley, "state", () => parley.state === "online" && this.#open());
-    listen(document, "visibilitychange", () => this.#read());
+    listen(document, "visibilitychange", () => this.#markRead());
     const chat = this.#chat;
     if (chat && chats.unread(chat)) this.#unreadFrom = chat.read + 1;
     this.#render();
     this.#open();
   }
 
-  /** The view is gone: listen to nothing more. */
+  /** Remove the listeners and save the draft. */
   close() {
-    this.#listening.abort();
-    this.#older.disconnect();
-    cancelAnimationFrame(this.#frame);
+    this.#listeners.abort();
+    this.#olderObserver.disconnect();
+    cancelAnimationFrame(this.#renderRequest);
     saveDraft(this.#chatId, this.input.value);
   }
 
@@ -50,23 +54,21 @@ export class Conversation {
     return this.#chats.get(this.#chatId);
   }
 
-  get #mine() {
+  get #myId() {
     return this.#parley.session.user?.user_id;
   }
 
   // Building
 
-  #older;
-
   #build(onInfo) {
     this.heading = h("h1", { dir: "auto" });
     this.subtitle = h("p.subtitle", {});
-    this.face = h("span", {});
+    this.avatarSlot = h("span", {});
     this.sentinel = h("li.sentinel", { "aria-hidden": "true" });
-    this.messages = h("ol.messages", { tabindex: "0", "aria-label": "Messages", onscroll: () => this.#scrolled() });
+    this.messages = h("ol.messages", { tabindex: "0", "aria-label": "Messages", onscroll: () => this.#onScroll() });
     this.jump = h(
       "button.jump",
-      { type: "button", hidden: true, onclick: () => this.#toEnd() },
+      { type: "button", hidden: true, onclick: () => this.#scrollToBottom() },
       icon("down"),
       h("span", {}),
     );
@@ -76,8 +78,8 @@ export class Conversation {
       "aria-label": "Message",
       enterkeyhint: "send",
       dir: "auto",
-      oninput: () => this.#typed(),
-      onkeydown: (event) => this.#key(event),
+      oninput: () => this.#onInput(),
+      onkeydown: (event) => this.#onKeyDown(event),
     });
     this.counter = h("p.counter", { role: "status" });
     this.button = h("button.send", { type: "submit", "aria-label": "Send", title: "Send" }, icon("send"));
@@ -98,7 +100,7 @@ export class Conversation {
         h(
           "button.heading",
           { type: "button", onclick: onInfo, title: "About this chat" },
-          this.face,
+          this.avatarSlot,
           h("span.heading-text", {}, this.heading, this.subtitle),
         ),
         iconButton("info", "About this chat", onInfo),
@@ -106,57 +108,55 @@ export class Conversation {
       h("div.scroll-frame", {}, this.messages, this.jump),
       composer,
     );
-    this.#older = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#loadOlder(), {
+    this.#olderObserver = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#loadOlder(), {
       root: this.messages,
       rootMargin: "400px 0px 0px",
     });
     this.input.value = loadDraft(this.#chatId);
-    requestAnimationFrame(() => this.#typed());
+    requestAnimationFrame(() => this.#onInput());
   }
 
   async #open() {
     try {
       await this.#chats.open(this.#chatId);
       if (this.#chat?.type === "group") await this.#loadMembers();
-      this.#problem = "";
+      this.#error = "";
     } catch (error) {
-      this.#problem = sentence(error);
+      this.#error = errorText(error);
     }
-    this.#later();
+    this.#scheduleRender();
   }
-
-  #problem = "";
 
   async #loadMembers() {
     await this.#chats.members(this.#chatId).catch(() => {});
-    this.#later();
+    this.#scheduleRender();
   }
 
   async #loadOlder() {
     await this.#chats.loadOlder(this.#chatId).catch(() => {});
-    // Where a page did not fill the screen, the observer would see no change: look again.
-    this.#older.unobserve(this.sentinel);
-    if (this.sentinel.isConnected) this.#older.observe(this.sentinel);
+    // If the page did not fill the screen, the observer saw no change: observe again.
+    this.#olderObserver.unobserve(this.sentinel);
+    if (this.sentinel.isConnected) this.#olderObserver.observe(this.sentinel);
   }
 
-  // Showing
+  // Rendering
 
-  #changed(message) {
-    if (message && message.sender_id !== this.#mine) {
+  #onChange(message) {
+    if (message && message.sender_id !== this.#myId) {
       announce(`${this.#people.name(message.sender_id)}: ${message.content}`);
-      if (!this.#stuck) this.#unseen += 1;
+      if (!this.#isAtBottom) this.#unseen += 1;
     }
-    this.#later();
+    this.#scheduleRender();
   }
 
-  /** Many changes, one picture. */
-  #later() {
-    if (this.#frame) return;
-    this.#frame = requestAnimationFrame(() => {
-      this.#frame = 0;
+  /** Coalesce changes into one render per animation frame. */
+  #scheduleRender() {
+    if (this.#renderRequest) return;
+    this.#renderRequest = requestAnimationFrame(() => {
+      this.#renderRequest = 0;
       this.#render();
     });
-    // A hidden page gets no frames, and still has to be right when it is looked at.
+    // A hidden page gets no animation frames.
     if (document.hidden) queueMicrotask(() => this.#render());
   }
 
@@ -166,16 +166,14 @@ export class Conversation {
     this.#renderHeader(chat);
     const before = this.messages.scrollHeight - this.messages.scrollTop;
     const isPrepended = this.#firstShown !== undefined && chat.messages?.[0]?.sequence < this.#firstShown;
-    this.#place(this.#items(chat));
+    this.#reconcile(this.#items(chat));
     this.#firstShown = chat.messages?.[0]?.sequence;
-    if (this.#stuck) this.messages.scrollTop = this.messages.scrollHeight;
+    if (this.#isAtBottom) this.messages.scrollTop = this.messages.scrollHeight;
     else if (isPrepended) this.messages.scrollTop = this.messages.scrollHeight - before;
-    if (chat.messages) this.#older.observe(this.sentinel);
+    if (chat.messages) this.#olderObserver.observe(this.sentinel);
     this.#renderJump();
-    this.#read();
+    this.#markRead();
   }
-
-  #firstShown;
 
   #renderHeader(chat) {
     const title = this.#chats.title(chat);
@@ -183,102 +181,94 @@ export class Conversation {
     const members = chat.memberCount ? `${chat.memberCount} ${chat.memberCount === 1 ? "member" : "members"}` : "Group";
     const muted = this.#chats.isMuted(chat) ? " · muted" : "";
     this.subtitle.textContent = (chat.type === "group" ? members : "Direct chat") + muted;
-    this.face.replaceChildren(avatar(this.#chats.face(chat), title, { group: chat.type === "group" }));
+    this.avatarSlot.replaceChildren(avatar(this.#chats.avatarId(chat), title, { group: chat.type === "group" }));
   }
 
-  /** What is to be seen, top to bottom: `{key, signature, build}`. */
+  /** The items of the list, top to bottom: `{key, signature, build}`. */
   #items(chat) {
-    if (!chat.messages) return [this.#problem ? notice("problem", this.#problem) : notice("loading", "Loading…")];
-    const items = [chat.hasOlder ? { key: "older", signature: "", build: () => this.sentinel } : this.#beginning(chat)];
-    const all = [...chat.messages, ...this.#chats.pending(chat.chat_id).map((entry) => this.#draft(entry))];
-    all.forEach((message, place) => {
-      const previous = all[place - 1];
+    if (!chat.messages) return [this.#error ? notice("problem", this.#error) : notice("loading", "Loading…")];
+    const items = [chat.hasOlder ? { key: "older", signature: "", build: () => this.sentinel } : firstNotice(chat)];
+    const all = [...chat.messages, ...this.#chats.pending(chat.chat_id).map((entry) => this.#pendingMessage(entry))];
+    all.forEach((message, index) => {
+      const previous = all[index - 1];
       if (!previous || dayOf(previous.created_at) !== dayOf(message.created_at))
         items.push(notice("day", dayLabel(message.created_at), message.created_at));
-      if (message.sequence === this.#unreadFrom && message.sender_id !== this.#mine)
+      if (message.sequence === this.#unreadFrom && message.sender_id !== this.#myId)
         items.push(notice("unread", "New messages"));
-      items.push(this.#bubble(chat, message, previous, all[place + 1]));
+      items.push(this.#messageItem(chat, message, previous, all[index + 1]));
     });
     return items;
   }
 
-  #beginning(chat) {
-    return notice(
-      "beginning",
-      chat.messages.length ? "This is where the chat begins." : "Nothing here yet. Say hello!",
-    );
-  }
-
-  #draft({ clientMessageId, content, queuedAt, error, state }) {
+  #pendingMessage({ clientMessageId, content, queuedAt, error, state }) {
     return {
       client_message_id: clientMessageId,
-      sender_id: this.#mine,
+      sender_id: this.#myId,
       content,
       created_at: new Date(queuedAt).toISOString(),
-      draft: state,
+      pendingState: state,
       error,
     };
   }
 
-  #bubble(chat, message, previous, next) {
-    const mine = message.sender_id === this.#mine;
+  #messageItem(chat, message, previous, next) {
+    const mine = message.sender_id === this.#myId;
     const state = mine ? this.#stateOf(chat, message) : "";
-    const facts = {
+    const props = {
       text: message.content,
       at: message.created_at,
       mine,
       state,
-      error: message.error ? sentence(message.error) : "",
-      first: !belongTogether(previous, message) || message.sequence === this.#unreadFrom,
-      last: !belongTogether(message, next),
+      error: message.error ? errorText(message.error) : "",
+      first: !isSameBlock(previous, message) || message.sequence === this.#unreadFrom,
+      last: !isSameBlock(message, next),
       name: chat.type === "group" && !mine ? this.#people.name(message.sender_id) : "",
       sender: message.sender_id,
       sequence: message.sequence,
     };
     const key = mine ? `mine ${message.client_message_id}` : `message ${message.sequence}`;
-    return { key, signature: JSON.stringify(facts), build: () => this.#buildBubble(facts, message.client_message_id) };
+    return { key, signature: JSON.stringify(props), build: () => this.#buildMessage(props, message.client_message_id) };
   }
 
   #stateOf(chat, message) {
-    if (message.draft) return message.draft;
-    return message.sequence <= chat.delivered ? "delivered" : "sent";
+    return message.pendingState ?? (message.sequence <= chat.delivered ? "delivered" : "sent");
   }
 
-  #buildBubble(facts, clientMessageId) {
-    const text = linkParts(facts.text).map(([kind, part]) =>
+  #buildMessage(props, clientMessageId) {
+    const text = linkParts(props.text).map(([kind, part]) =>
       kind === "link" ? h("a", { href: part, rel: "noopener noreferrer nofollow", target: "_blank" }, part) : part,
     );
     const meta = h(
       "span.meta",
       {},
-      h("time", { datetime: facts.at, title: fullTime(facts.at) }, timeOfDay(facts.at)),
-      facts.mine ? tick(facts.state) : null,
+      h("time", { datetime: props.at, title: fullTime(props.at) }, timeOfDay(props.at)),
+      props.mine ? stateIcon(props.state) : null,
     );
     const item = h(
       "li.message",
-      { "data-sequence": facts.sequence, "data-state": facts.state || null },
-      !facts.mine && facts.name
-        ? facts.last
-          ? avatar(facts.sender, facts.name, { size: "small" })
+      { "data-sequence": props.sequence, "data-state": props.state || null },
+      !props.mine && props.name
+        ? props.last
+          ? avatar(props.sender, props.name, { size: "small" })
           : h("span.avatar-space", {})
         : null,
       h(
         "div.bubble",
         {},
-        facts.name && facts.first ? h("span.sender", { dir: "auto", "data-hue": hue(facts.sender) }, facts.name) : null,
-        facts.mine ? h("span.sr-only", {}, "You: ") : null,
+        props.name && props.first ? h("span.sender", { dir: "auto", "data-hue": hue(props.sender) }, props.name) : null,
+        props.mine ? h("span.sr-only", {}, "You: ") : null,
         h("span.text", { dir: "auto" }, ...text),
         meta,
       ),
-      facts.state === "failed" ? this.#failure(facts.error, clientMessageId) : null,
+      props.state === "failed" ? this.#buildFailure(props.error, clientMessageId) : null,
     );
-    item.classList.toggle("mine", facts.mine);
-    item.classList.toggle("first", facts.first);
-    item.classList.toggle("last", facts.last);
+    item.classList.toggle("mine", props.mine);
+    item.classList.toggle("first", props.first);
+    item.classList.toggle("last", props.last);
     return item;
   }
 
-  #failure(error, clientMessageId) {
+  #buildFailure(error, clientMessageId) {
     return h(
       "div.failure",
       { role: "alert" },
@@ -289,14 +279,14 @@ export class Conversation {
     );
   }
 
-  /** Put the items in place; what has not changed keeps its node, and with it selection and focus. */
-  #place(items) {
-    const kept = new Map();
+  /** Update the list. An unchanged item keeps its node, and with it selection and focus. */
+  #reconcile(items) {
+    const nodes = new Map();
     let cursor = this.messages.firstChild;
     for (const { key, signature, build } of items) {
-      const known = this.#nodes.get(key);
-      const node = known?.signature === signature ? known.node : build();
-      kept.set(key, { node, signature });
+      const cached = this.#nodes.get(key);
+      const node = cached?.signature === signature ? cached.node : build();
+      nodes.set(key, { node, signature });
       if (node === cursor) cursor = cursor.nextSibling;
       else this.messages.insertBefore(node, cursor);
     }
@@ -305,21 +295,21 @@ export class Conversation {
       cursor.remove();
       cursor = next;
     }
-    this.#nodes = kept;
+    this.#nodes = nodes;
   }
 
   // Scrolling and reading
 
-  #scrolled() {
+  #onScroll() {
     const { scrollHeight, scrollTop, clientHeight } = this.messages;
-    this.#stuck = scrollHeight - scrollTop - clientHeight < NEAR;
-    if (this.#stuck) this.#unseen = 0;
+    this.#isAtBottom = scrollHeight - scrollTop - clientHeight < BOTTOM_MARGIN_PX;
+    if (this.#isAtBottom) this.#unseen = 0;
     this.#renderJump();
-    this.#read();
+    this.#markRead();
   }
 
   #renderJump() {
-    this.jump.hidden = this.#stuck;
+    this.jump.hidden = this.#isAtBottom;
     this.jump.lastChild.textContent = this.#unseen ? `${this.#unseen} new` : "";
     this.jump.setAttribute(
       "aria-label",
@@ -327,27 +317,27 @@ export class Conversation {
     );
   }
 
-  #toEnd() {
-    this.#stuck = true;
+  #scrollToBottom() {
+    this.#isAtBottom = true;
     this.messages.scrollTop = this.messages.scrollHeight;
-    this.#scrolled();
+    this.#onScroll();
   }
 
-  #read() {
-    if (!document.hidden && this.#stuck) this.#chats.markRead(this.#chatId);
+  #markRead() {
+    if (!document.hidden && this.#isAtBottom) this.#chats.markRead(this.#chatId);
   }
 
   // Writing
 
-  #typed() {
+  #onInput() {
     this.input.style.height = "auto";
     this.input.style.height = `${Math.min(this.input.scrollHeight, 160)}px`;
-    const over = bytes(this.input.value.trim()) - MAX_BYTES;
+    const over = byteLength(this.input.value.trim()) - MAX_CONTENT_BYTES;
     this.counter.textContent = over > 0 ? `${over} too many` : "";
     this.button.disabled = !this.input.value.trim() || over > 0;
   }
 
-  #key(event) {
+  #onKeyDown(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       this.#send(event);
@@ -357,22 +347,22 @@ export class Conversation {
   #send(event) {
     event.preventDefault();
     const text = this.input.value.trim();
-    if (!text || bytes(text) > MAX_BYTES) return;
+    if (!text || byteLength(text) > MAX_CONTENT_BYTES) return;
     this.input.value = "";
     saveDraft(this.#chatId, "");
-    this.#typed();
-    this.#stuck = true;
+    this.#onInput();
+    this.#isAtBottom = true;
     this.#unreadFrom = 0;
     this.#parley.send(this.#chatId, text);
     this.input.focus();
   }
 }
 
-function belongTogether(one, other) {
+function isSameBlock(one, other) {
   if (!one || !other || one.sender_id !== other.sender_id) return false;
   return (
     dayOf(one.created_at) === dayOf(other.created_at) &&
-    new Date(other.created_at) - new Date(one.created_at) < TOGETHER
+    new Date(other.created_at) - new Date(one.created_at) < BLOCK_MS
   );
 }
 
@@ -380,7 +370,11 @@ function notice(kind, text, id = "") {
   return { key: `${kind} ${id}`, signature: text, build: () => h(`li.notice.${kind}`, {}, h("span", {}, text)) };
 }
 
-function tick(state) {
+function firstNotice(chat) {
+  return notice("beginning", chat.messages.length ? "This is where the chat begins." : "Nothing here yet. Say hello!");
+}
+
+function stateIcon(state) {
   const [name, label] = {
     sending: ["clock", "Sending"],
     failed: ["alert", "Not sent"],
@@ -390,7 +384,7 @@ function tick(state) {
   return icon(name, label);
 }
 
-/** What is half written stays in the tab, chat by chat. */
+/** Unsent text is kept per tab and chat. */
 function saveDraft(chatId, text) {
   if (text.trim()) sessionStorage.setItem(`parley.draft.${chatId}`, text);
   else sessionStorage.removeItem(`parley.draft.${chatId}`);

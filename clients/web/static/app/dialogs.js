@@ -1,7 +1,7 @@
-/** Starting a chat, and everything about one. */
+/** The dialogs to start a chat and to see and change its details. */
 
 import { avatar } from "./avatar.js";
-import { busy, confirmed, field, h, icon, iconButton, openDialog, toast } from "./dom.js";
+import { busy, confirmDialog, field, formOf, h, icon, iconButton, openDialog, toast } from "./dom.js";
 import { fullTime, phoneNumber } from "./format.js";
 
 const HOUR = 3_600_000;
@@ -10,7 +10,7 @@ const ROLES = { owner: "Owner", admin: "Admin", member: "Member" };
 
 const phoneInput = () => h("input", { type: "tel", autocomplete: "off", placeholder: "+1 415 555 0123" });
 
-/** Choose between a direct chat and a group; `onOpen` gets the id of the chat. */
+/** Create a direct chat or a group; `onOpen` gets its id. */
 export function openNewChat({ chats, me, onOpen }) {
   const key = crypto.randomUUID();
   const content = h("div.body", {});
@@ -46,11 +46,11 @@ function directForm({ chats, create }) {
     busy(
       form,
       async () => {
-        phone.complain("");
+        phone.showError("");
         const person = await chats.lookUp(phoneNumber(phone.input.value));
         await create({ type: "direct", members: [person.user_id] });
       },
-      phone.complain,
+      phone.showError,
     );
   const form = formOf(submit, phone.element, actions("Start chat"));
   return form;
@@ -81,15 +81,15 @@ function groupForm({ chats, me, create }) {
     busy(
       phone.element,
       async () => {
-        phone.complain("");
+        phone.showError("");
         const person = await chats.lookUp(phoneNumber(phone.input.value));
-        if (person.user_id === me.user_id) return phone.complain("You are in the group anyway.");
+        if (person.user_id === me.user_id) return phone.showError("You are in the group anyway.");
         chosen.set(person.user_id, person);
         phone.input.value = "";
         phone.input.focus();
         render();
       },
-      phone.complain,
+      phone.showError,
     );
   phone.input.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !phone.input.value) return;
@@ -101,39 +101,39 @@ function groupForm({ chats, me, create }) {
     busy(
       form,
       async () => {
-        name.complain("");
-        if (!name.input.value.trim()) return name.complain("A group needs a name.");
+        name.showError("");
+        if (!name.input.value.trim()) return name.showError("A group needs a name.");
         await create({ type: "group", name: name.input.value, members: [...chosen.keys()] });
       },
-      name.complain,
+      name.showError,
     );
   const form = formOf(submit, name.element, phone.element, list, actions("Create group"));
   return form;
 }
 
-/** About a chat: mute, and for groups the name, the members with their roles, and the way out. */
+/** Details of a chat: mute, and for groups name, members, roles and leaving. */
 export function openDetails({ chatId, chats, me }) {
   const chat = () => chats.get(chatId);
   const isGroup = chat().type === "group";
   const members = h("ul.members", { "aria-label": "Members" });
   const count = h("h3", {}, "Members");
   const content = h("div.body", {});
-  let known = [];
+  let memberList = [];
 
   const load = async () => {
-    known = await chats.members(chatId);
-    if (dialog.open) draw();
+    memberList = await chats.members(chatId);
+    if (dialog.open) render();
   };
   const act = (control, work) => busy(control, async () => (await work(), await load()));
-  const draw = () => {
+  const render = () => {
     const rank = Object.keys(ROLES);
-    known.sort(
+    memberList.sort(
       (one, other) =>
         rank.indexOf(one.role) - rank.indexOf(other.role) || one.display_name.localeCompare(other.display_name),
     );
-    const role = known.find((member) => member.user_id === me.user_id)?.role ?? "member";
-    count.textContent = `Members · ${known.length}`;
-    members.replaceChildren(...known.map((member) => memberRow({ chatId, member, role, me, chats, act })));
+    const role = memberList.find((member) => member.user_id === me.user_id)?.role ?? "member";
+    count.textContent = `Members · ${memberList.length}`;
+    members.replaceChildren(...memberList.map((member) => memberRow({ chatId, member, role, me, chats, act })));
     const manages = role !== "member";
     content.replaceChildren(
       ...[
@@ -142,7 +142,7 @@ export function openDetails({ chatId, chats, me }) {
           : h(
               "p.about",
               {},
-              avatar(chats.face(chat()), chats.title(chat()), { size: "large" }),
+              avatar(chats.avatarId(chat()), chats.title(chat()), { size: "large" }),
               h("strong", { dir: "auto" }, chats.title(chat())),
             ),
         muteControl({ chatId, chats, chat: chat() }),
@@ -164,7 +164,7 @@ export function openDetails({ chatId, chats, me }) {
     chats.removeEventListener("members", refresh);
     chats.removeEventListener("left", refresh);
   });
-  draw();
+  render();
   load().catch((error) => toast(error.message));
 }
 
@@ -173,10 +173,8 @@ function memberRow({ chatId, member, role, me, chats, act }) {
   const name = member.display_name;
   const mayRemove = !isMe && (role === "owner" || (role === "admin" && member.role === "member"));
   const change = async (select) => {
-    const heir = select.value === "owner";
-    const sure =
-      !heir || (await confirmed(`Make ${name} the owner?`, { detail: "You become an admin.", action: "Hand over" }));
-    if (!sure) select.value = member.role;
+    const question = [`Make ${name} the owner?`, { detail: "You become an admin.", action: "Hand over" }];
+    if (select.value === "owner" && !(await confirmDialog(...question))) select.value = member.role;
     else await act(select, () => chats.changeRole(chatId, member.user_id, select.value));
   };
   const select = h(
@@ -186,12 +184,12 @@ function memberRow({ chatId, member, role, me, chats, act }) {
   );
   const remove = async (event) => {
     const button = event.currentTarget;
-    if (await confirmed(`Remove ${name}?`, { action: "Remove" }))
+    if (await confirmDialog(`Remove ${name}?`, { action: "Remove" }))
       await act(button, () => chats.removeMember(chatId, member.user_id));
   };
   return h(
     "li.member",
-    { "data-user": member.user_id },
+    {},
     avatar(member.user_id, name, { size: "small" }),
     h("span.member-name", { dir: "auto" }, name, isMe ? h("span.you", {}, " (you)") : null),
     role === "owner" && !isMe ? select : h("span.role", { "data-role": member.role }, ROLES[member.role]),
@@ -207,11 +205,11 @@ function renameForm({ chatId, chats, chat, manages }) {
     busy(
       form,
       async () => {
-        name.complain("");
+        name.showError("");
         await chats.rename(chatId, name.input.value);
         toast("The group has its new name.");
       },
-      name.complain,
+      name.showError,
     );
   name.input.after(h("button.secondary.inline", { type: "submit" }, "Rename"));
   const form = formOf(submit, h("div.about", {}, picture), name.element);
@@ -225,13 +223,13 @@ function addForm({ chatId, chats, load }) {
     busy(
       form,
       async () => {
-        phone.complain("");
+        phone.showError("");
         const person = await chats.lookUp(phoneNumber(phone.input.value));
         await chats.addMember(chatId, person.user_id);
         phone.input.value = "";
         await load();
       },
-      phone.complain,
+      phone.showError,
     );
   const form = formOf(submit, phone.element);
   return form;
@@ -270,17 +268,13 @@ function muteControl({ chatId, chats, chat }) {
 function leaveButton({ chatId, chats, close }) {
   const leave = async (event) => {
     const button = event.currentTarget;
-    const sure = await confirmed("Leave this group?", {
+    const isConfirmed = await confirmDialog("Leave this group?", {
       detail: "You no longer get its messages, and only a member can add you again.",
       action: "Leave",
     });
-    if (sure) await busy(button, async () => (await chats.leave(chatId), close()));
+    if (isConfirmed) await busy(button, async () => (await chats.leave(chatId), close()));
   };
   return h("button.danger.quiet", { type: "button", onclick: leave }, "Leave group");
 }
 
 const actions = (label) => h("div.actions", {}, h("button.primary", { type: "submit" }, label));
-
-function formOf(onsubmit, ...children) {
-  return h("form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), onsubmit()) }, ...children);
-}

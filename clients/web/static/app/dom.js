@@ -1,10 +1,10 @@
-/** Building the page. Text goes in as text nodes only: there is no way to hand in markup. */
+/** DOM building blocks. Text is inserted as text nodes only, never as markup. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An element: `h("button.primary", { onclick: save, disabled: true, "aria-label": "Save" }, "Save")`.
- * Functions become listeners, true and false set and leave out an attribute, everything else is an attribute.
+ * Create an element: `h("button.primary", { onclick: save, disabled: true, "aria-label": "Save" }, "Save")`.
+ * A function becomes a listener, true an empty attribute; false, null and undefined are left out.
  */
 export function h(name, attributes = {}, ...children) {
   const [tag, ...classes] = name.split(".");
@@ -35,15 +35,11 @@ export function icon(name, label = null) {
   return svg;
 }
 
-export function iconButton(name, label, onclick, attributes = {}) {
-  return h(
-    "button.icon-button",
-    { type: "button", "aria-label": label, title: label, onclick, ...attributes },
-    icon(name),
-  );
+export function iconButton(name, label, onclick) {
+  return h("button.icon-button", { type: "button", "aria-label": label, title: label, onclick }, icon(name));
 }
 
-/** A form field with its label and a place for its error. `field.complain("…")` shows one, `""` takes it away. */
+/** A form field with its label, hint and error. `showError("")` removes the error. */
 export function field(label, input, hint = "") {
   const id = `f-${crypto.randomUUID()}`;
   const error = h("p.field-error", { id: `${id}-e`, role: "alert" });
@@ -60,7 +56,7 @@ export function field(label, input, hint = "") {
   return {
     element,
     input,
-    complain(text) {
+    showError(text) {
       error.textContent = text;
       input.toggleAttribute("aria-invalid", Boolean(text));
       if (text) input.focus();
@@ -68,7 +64,11 @@ export function field(label, input, hint = "") {
   };
 }
 
-/** A modal dialog that removes itself. Escape and a click beside it close it. */
+export function formOf(onsubmit, ...children) {
+  return h("form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), onsubmit()) }, ...children);
+}
+
+/** Open a modal dialog. Escape or a click outside closes and removes it. */
 export function openDialog(title, content, { className = "dialog" } = {}) {
   const heading = h("h2", { id: `d-${crypto.randomUUID()}` }, title);
   const dialog = h(
@@ -89,52 +89,52 @@ export function openDialog(title, content, { className = "dialog" } = {}) {
   return dialog;
 }
 
-/** Ask before something that cannot be undone. Resolves to whether to go on. */
-export function confirmed(question, { detail = "", action = "OK" } = {}) {
+/** Ask for confirmation. Resolves to true or false. */
+export function confirmDialog(question, { detail = "", action = "OK" } = {}) {
   return new Promise((resolve) => {
-    const answer = (yes) => () => {
-      resolve(yes);
+    const choose = (isConfirmed) => () => {
+      resolve(isConfirmed);
       dialog.close();
     };
     const buttons = h(
       "div.actions",
       {},
-      h("button.quiet", { type: "button", onclick: answer(false) }, "Cancel"),
-      h("button.danger", { type: "button", onclick: answer(true) }, action),
+      h("button.quiet", { type: "button", onclick: choose(false) }, "Cancel"),
+      h("button.danger", { type: "button", onclick: choose(true) }, action),
     );
     const dialog = openDialog(question, h("div.body", {}, detail ? h("p", {}, detail) : null, buttons));
     dialog.addEventListener("close", () => resolve(false));
   });
 }
 
-/** A line at the edge of the screen that goes away by itself. */
+/** Show a short message for six seconds. */
 export function toast(text) {
   const line = h("p.toast", {}, text);
   document.getElementById("toasts").append(line);
   setTimeout(() => line.remove(), 6_000);
 }
 
-/** Tell people who listen to the page. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   document.getElementById("announcer").textContent = text;
 }
 
-/** Run a form's or button's work once at a time; failures are told by `complain`, or by a toast. */
-export async function busy(control, work, complain = toast) {
+/** Run `work` unless the control is already busy; pass the text of an error to `showError`. */
+export async function busy(control, work, showError = toast) {
   if (control.getAttribute("aria-busy") === "true") return;
   control.setAttribute("aria-busy", "true");
   try {
     await work();
   } catch (error) {
-    complain(sentence(error));
+    showError(errorText(error));
     if (error.name !== "ParleyError") throw error;
   } finally {
     control.removeAttribute("aria-busy");
   }
 }
 
-/** What went wrong, for people. */
-export function sentence(error) {
+/** The first field error, else the message. */
+export function errorText(error) {
   const fields = Object.values(error.errors ?? {}).flat();
   return fields[0] ?? error.message;
 }

@@ -1,4 +1,4 @@
-/** Times, names and numbers as people read them. */
+/** Formatting of times, names and phone numbers. */
 
 const DAY = 86_400_000;
 const hours = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -15,21 +15,21 @@ function daysAgo(iso, now) {
   return Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(iso).setHours(0, 0, 0, 0)) / DAY);
 }
 
-/** Of a day in a conversation: Today, Yesterday, or its name. */
+/** Today, Yesterday, or the date. */
 export function dayLabel(iso, now = Date.now()) {
   const days = daysAgo(iso, now);
   if (days === 0) return "Today";
   return days === 1 ? "Yesterday" : longDay.format(new Date(iso));
 }
 
-/** Short, for a list: the time today, the weekday this week, else the date. */
+/** The time today, the weekday this week, else the date. */
 export function shortTime(iso, now = Date.now()) {
   const days = daysAgo(iso, now);
   if (days <= 0) return timeOfDay(iso);
   return days < 7 ? weekday.format(new Date(iso)) : date.format(new Date(iso));
 }
 
-/** One or two letters for a picture. */
+/** One or two letters for an avatar. */
 export function initials(name) {
   const words = name
     .trim()
@@ -40,19 +40,19 @@ export function initials(name) {
   return ends.map((word) => [...word][0].toUpperCase()).join("");
 }
 
-/** One of twelve colours, always the same for the same id. */
+/** Hash an id to one of twelve colours. */
 export function hue(id) {
   let sum = 0;
   for (const character of id) sum = (sum * 31 + character.codePointAt(0)) >>> 0;
   return sum % 12;
 }
 
-/** As people type them: spaces, dots, dashes and brackets go, a leading 00 is a plus. */
+/** Remove spaces, dots, dashes, slashes and brackets; replace a leading 00 by a plus. */
 export function phoneNumber(text) {
   return text.replace(/[\s().\-/]/g, "").replace(/^00/, "+");
 }
 
-/** Texts and web addresses, in order: `[["text", "see "], ["link", "https://…"]]`. */
+/** Split into texts and web addresses: `[["text", "see "], ["link", "https://…"]]`. */
 export function linkParts(text) {
   const parts = [];
   let end = 0;
@@ -65,4 +65,4 @@ export function linkParts(text) {
   return parts;
 }
 
-export const bytes = (text) => new TextEncoder().encode(text).length;
+export const byteLength = (text) => new TextEncoder().encode(text).length;

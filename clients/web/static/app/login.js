@@ -1,26 +1,26 @@
-/** The way in: a phone number, a code, and for somebody new a name. On a laptop also the people of the demo. */
+/** The login page: phone number, code, and a name for new users. In embedded mode also the demo. */
 
 import { avatar } from "./avatar.js";
-import { busy, field, h, icon } from "./dom.js";
+import { busy, field, formOf, h, icon } from "./dom.js";
 import { phoneNumber } from "./format.js";
 
 const isEmbedded = document.documentElement.dataset.mode === "embedded";
 
-/** Fill `root` with the login; `done` is called when the session is open. */
+/** Render the login into `root`; `done` is called when the session is open. */
 export function showLogin(root, { session, notice = "", done }) {
-  const stage = h("div.login-stage", {});
+  const step = h("div.login-step", {});
   const card = h(
     "main.login-card",
     {},
     h("div.brand", {}, icon("logo"), h("span", {}, "Parley")),
     notice ? h("p.notice", { role: "status" }, notice) : null,
-    stage,
+    step,
   );
   root.replaceChildren(h("div.login", {}, card));
-  askNumber(stage, { session, done });
+  askNumber(step, { session, done });
 }
 
-function askNumber(stage, { session, done }, number = "") {
+function askNumber(step, { session, done }, number = "") {
   const phone = field(
     "Phone number",
     h("input", {
@@ -37,11 +37,12 @@ function askNumber(stage, { session, done }, number = "") {
     busy(
       form,
       async () => {
-        phone.complain("");
+        phone.showError("");
         const typed = phoneNumber(phone.input.value);
-        askCode(stage, { session, done, number: typed, sent: await session.requestCode(typed) });
+        await session.requestCode(typed);
+        askCode(step, { session, done, number: typed });
       },
-      phone.complain,
+      phone.showError,
     );
   const form = formOf(
     submit,
@@ -49,12 +50,12 @@ function askNumber(stage, { session, done }, number = "") {
     phone.element,
     h("button.primary", { type: "submit" }, "Send code"),
   );
-  stage.replaceChildren(form);
-  if (isEmbedded) stage.append(demoSection({ session, done }));
+  step.replaceChildren(form);
+  if (isEmbedded) step.append(demoSection({ session, done }));
   phone.input.focus();
 }
 
-function askCode(stage, { session, done, number }) {
+function askCode(step, { session, done, number }) {
   const code = field(
     "Code",
     h("input.code", {
@@ -71,18 +72,18 @@ function askCode(stage, { session, done, number }) {
     busy(
       form,
       async () => {
-        code.complain("");
+        code.showError("");
         const isNew = await session.verify({
           phoneNumber: number,
           code: code.input.value.trim(),
           deviceId: deviceId(),
         });
-        if (isNew) askName(stage, { session, done });
+        if (isNew) askName(step, { session, done });
         else done();
       },
       (text) => {
         code.input.value = "";
-        code.complain(text);
+        code.showError(text);
       },
     );
   code.input.addEventListener("input", () => code.input.value.length === 6 && form.requestSubmit());
@@ -102,15 +103,15 @@ function askCode(stage, { session, done, number }) {
     h("button.primary", { type: "submit" }, "Log in"),
     h(
       "button.quiet",
-      { type: "button", onclick: () => askNumber(stage, { session, done }, number) },
+      { type: "button", onclick: () => askNumber(step, { session, done }, number) },
       "Use another number",
     ),
   );
-  stage.replaceChildren(form);
+  step.replaceChildren(form);
   code.input.focus();
 }
 
-function askName(stage, { session, done }) {
+function askName(step, { session, done }) {
   const name = field(
     "Your name",
     h("input", { name: "name", autocomplete: "name", maxlength: "100", required: true }),
@@ -120,11 +121,11 @@ function askName(stage, { session, done }) {
     busy(
       form,
       async () => {
-        name.complain("");
+        name.showError("");
         session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
         done();
       },
-      name.complain,
+      name.showError,
     );
   const form = formOf(
     submit,
@@ -132,7 +133,7 @@ function askName(stage, { session, done }) {
     name.element,
     h("button.primary", { type: "submit" }, "Start"),
   );
-  stage.replaceChildren(form);
+  step.replaceChildren(form);
   name.input.focus();
 }
 
@@ -143,7 +144,7 @@ function demoSection({ session, done }) {
       session.open(await session.call("POST", "/api/demo/login", { name: person, device_id: deviceId() }));
       done();
     });
-  const offer = async (button) => {
+  const showPeople = async (button) => {
     const { people: names } = await session.call("GET", "/api/demo/people");
     const buttons = names.map((name) =>
       h("button.person", { type: "button", onclick: logIn(name) }, avatar(name, name), h("span", {}, name)),
@@ -154,7 +155,7 @@ function demoSection({ session, done }) {
   };
   const button = h(
     "button.secondary",
-    { type: "button", onclick: () => busy(button, () => offer(button)) },
+    { type: "button", onclick: () => busy(button, () => showPeople(button)) },
     "Try the demo",
   );
   return h(
@@ -166,11 +167,7 @@ function demoSection({ session, done }) {
   );
 }
 
-function formOf(onsubmit, ...children) {
-  return h("form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), onsubmit()) }, ...children);
-}
-
-/** The same at each login of this browser, and telling in the list of devices. */
+/** Stable per browser, and readable in the list of devices. */
 function deviceId() {
   let id = localStorage.getItem("parley.device");
   if (!id) {

@@ -1,4 +1,4 @@
-/** The page: who is logged in decides between the login and the chats; the address after # decides what is open. */
+/** Entry point: shows the login or the chats, and routes by the hash of the URL. */
 
 import { Outbox, Parley, Session } from "../parley.js";
 import { ChatList } from "./chat-list.js";
@@ -22,13 +22,13 @@ addEventListener("storage", ({ key }) => {
   if (key !== "parley.session" && key !== null) return;
   const wasOpen = session.isOpen;
   session.adopt();
-  if (!wasOpen && session.isOpen) begin();
+  if (!wasOpen && session.isOpen) start();
 });
-begin();
+start();
 
-function begin(notice = "") {
+function start(notice = "") {
   if (session.isOpen) showChats();
-  else showLogin(root, { session, notice, done: () => begin() });
+  else showLogin(root, { session, notice, done: () => start() });
 }
 
 function showChats() {
@@ -38,9 +38,9 @@ function showChats() {
   const parley = new Parley({ session, outbox });
   const tabs = new BroadcastChannel(`parley.${userId}`);
   const chats = new Chats({ parley, people, tabs });
-  const listening = new AbortController();
-  const listen = (target, type, handle) => target.addEventListener(type, handle, { signal: listening.signal });
-  people.learn([session.user]);
+  const listeners = new AbortController();
+  const listen = (target, type, handler) => target.addEventListener(type, handler, { signal: listeners.signal });
+  people.addNames([session.user]);
 
   const list = new ChatList({
     chats,
@@ -51,7 +51,7 @@ function showChats() {
   });
   const banner = h("div.banner", { role: "status", hidden: true });
   const pane = h("main.pane", {});
-  const layout = h("div.layout", {}, list.element, h("div.stage", {}, banner, pane));
+  const layout = h("div.layout", {}, list.element, h("div.content", {}, banner, pane));
   root.replaceChildren(layout);
   let view = null;
 
@@ -59,19 +59,19 @@ function showChats() {
     const chatId = /^#\/chat\/(chat_\w+)$/.exec(location.hash)?.[1];
     if (chatId && view?.chatId === chatId) return;
     view?.close?.();
-    view = viewOf(chatId);
+    view = createView(chatId);
     layout.classList.toggle("has-pane", Boolean(chatId) || location.hash === "#/settings");
     pane.replaceChildren(view.element);
     list.select(chatId);
     if (chatId && matchMedia("(hover: hover)").matches) view.input?.focus();
   };
 
-  const viewOf = (chatId) => {
+  const createView = (chatId) => {
     if (location.hash === "#/settings")
-      return { element: settingsPage({ session, parley, onRenamed: renamed, onLogOut: logOut }) };
+      return { element: settingsPage({ session, parley, onRenamed, onLogOut: logOut }) };
     if (!chatId) return { element: welcome() };
     if (!chats.get(chatId))
-      return { element: h("div.welcome", {}, h("p", {}, chats.isListed ? "This chat is not here." : "Loading…")) };
+      return { element: h("div.welcome", {}, h("p", {}, chats.isLoaded ? "This chat is not here." : "Loading…")) };
     const view = new Conversation({
       chatId,
       chats,
@@ -83,8 +83,8 @@ function showChats() {
     return view;
   };
 
-  const renamed = () => {
-    people.learn([session.user]);
+  const onRenamed = () => {
+    people.addNames([session.user]);
     list.select(null);
   };
 
@@ -105,13 +105,13 @@ function showChats() {
   });
   listen(parley, "state", () => showState(banner, parley));
   listen(parley, "ended", ({ detail }) => {
-    listening.abort();
+    listeners.abort();
     view?.close?.();
     tabs.close();
-    people.forget();
+    people.clear();
     document.title = "Parley";
     document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
-    begin(NOTICES[detail.reason] ?? "");
+    start(NOTICES[detail.reason] ?? "");
   });
   listen(window, "online", () => parley.nudge());
   listen(window, "offline", () => parley.lostNetwork());
@@ -120,7 +120,7 @@ function showChats() {
   parley.start();
 }
 
-/** Only an interruption that lasts is worth a banner. */
+/** Delay the banner, so that a short interruption does not show it. */
 function showState(banner, parley) {
   clearTimeout(bannerTimer);
   if (parley.state === "online") {

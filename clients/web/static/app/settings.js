@@ -1,20 +1,20 @@
-/** The page about oneself: name, number, devices. */
+/** The settings page: name, phone number, devices. */
 
 import { avatar } from "./avatar.js";
-import { busy, confirmed, field, h, icon, toast } from "./dom.js";
+import { busy, confirmDialog, field, formOf, h, icon, toast } from "./dom.js";
 import { fullTime } from "./format.js";
 
 export function settingsPage({ session, parley, onRenamed, onLogOut }) {
-  const devices = h("ul.devices", { "aria-label": "Devices" });
+  const devices = h("ul", { "aria-label": "Devices" });
   const load = async () => {
     const sessions = await parley.listAll("/api/sessions");
     sessions.sort((one, other) => other.current - one.current || (one.created_at < other.created_at ? 1 : -1));
-    devices.replaceChildren(...sessions.map((each) => deviceRow({ each, session, load, onLogOut })));
+    devices.replaceChildren(...sessions.map((device) => deviceRow({ device, session, load, onLogOut })));
     others.hidden = sessions.length < 2;
   };
   const revokeOthers = async () => {
     const detail = "Every other browser and phone has to log in again.";
-    if (!(await confirmed("Log out all other devices?", { detail, action: "Log them out" }))) return;
+    if (!(await confirmDialog("Log out all other devices?", { detail, action: "Log them out" }))) return;
     await busy(others, async () => {
       await session.request("DELETE", "/api/sessions");
       await load();
@@ -55,20 +55,18 @@ function profile({ session, onRenamed }) {
   const { user } = session;
   const name = field("Your name", h("input", { value: user.display_name, maxlength: "100", autocomplete: "name" }));
   name.input.after(h("button.secondary.inline", { type: "submit" }, "Save"));
-  const submit = (event) => {
-    event.preventDefault();
+  const submit = () =>
     busy(
       form,
       async () => {
-        name.complain("");
+        name.showError("");
         session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
         onRenamed();
         toast("Saved.");
       },
-      name.complain,
+      name.showError,
     );
-  };
-  const form = h("form", { novalidate: true, onsubmit: submit }, name.element);
+  const form = formOf(submit, name.element);
   return h(
     "section.card",
     {},
@@ -77,25 +75,25 @@ function profile({ session, onRenamed }) {
   );
 }
 
-function deviceRow({ each, session, load, onLogOut }) {
-  const name = each.device_id.replace(/ #[0-9a-f]{4}$/, "");
+function deviceRow({ device, session, load, onLogOut }) {
+  const name = device.device_id.replace(/ #[0-9a-f]{4}$/, "");
   const revoke = async (event) => {
     const button = event.currentTarget;
-    if (each.current) return busy(button, onLogOut);
+    if (device.current) return busy(button, onLogOut);
     await busy(button, async () => {
-      await session.request("DELETE", `/api/sessions/${each.session_id}`);
+      await session.request("DELETE", `/api/sessions/${device.session_id}`);
       await load();
     });
   };
   return h(
     "li.device",
-    { "data-session": each.session_id },
+    { "data-session": device.session_id },
     icon("device"),
     h(
       "span.device-text",
       {},
-      h("strong", {}, name, each.current ? h("span.here", {}, "This device") : null),
-      h("span.hint", {}, `Since ${fullTime(each.created_at)}`),
+      h("strong", {}, name, device.current ? h("span.here", {}, "This device") : null),
+      h("span.hint", {}, `Since ${fullTime(device.created_at)}`),
     ),
     h("button.quiet", { type: "button", onclick: revoke, "aria-label": `Log out ${name}` }, "Log out"),
   );

@@ -1,4 +1,4 @@
-/* Runs before the page is painted, so that a chosen theme does not flash; hence no module. */
+/* Not a module: it must run before the first paint, or the page would flash in the other theme. */
 {
   const chosen = localStorage.getItem("parley.theme");
   if (chosen) document.documentElement.dataset.theme = chosen;

@@ -1,4 +1,4 @@
-"""The client's rule: dense, in order, each once, whatever arrives in whatever order."""
+"""The reorder buffer: no gaps, in order, no duplicates, for any order of arrival."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ def sequences(messages: list[dict[str, Any]]) -> list[int]:
 
 
 class TestTimeline:
-    def test_the_next_is_shown_a_lower_one_is_a_duplicate(self) -> None:
+    def test_the_next_is_returned_and_a_lower_one_is_a_duplicate(self) -> None:
         timeline = Timeline(last_seen=4)
         assert sequences(timeline.take([message(5), message(5), message(3)])) == [5]
         assert timeline.last_seen == 5
 
-    def test_a_higher_one_waits_until_the_gap_is_filled(self) -> None:
+    def test_a_higher_one_is_buffered_until_the_gap_is_filled(self) -> None:
         timeline = Timeline()
         assert timeline.take([message(3)]) == []
         assert timeline.has_gap
@@ -29,7 +29,7 @@ class TestTimeline:
         assert not timeline.has_gap
 
     @given(st.permutations(range(1, 12)), st.lists(st.integers(1, 11), max_size=20))
-    def test_any_order_with_any_repeats_ends_dense(self, order: list[int], repeats: list[int]) -> None:
+    def test_any_order_with_any_repeats_ends_without_gaps(self, order: list[int], repeats: list[int]) -> None:
         timeline = Timeline()
-        shown = [found for number in [*repeats, *order] for found in sequences(timeline.take([message(number)]))]
-        assert shown == list(range(1, 12))
+        taken = [found for number in [*repeats, *order] for found in sequences(timeline.take([message(number)]))]
+        assert taken == list(range(1, 12))

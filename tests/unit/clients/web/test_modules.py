@@ -1,4 +1,4 @@
-"""The web client's own tests, run by node: the one beside our Python, else the machine's."""
+"""Runs the web client's node tests, with the node of the virtual environment or of the machine."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ def node() -> str:
 
 
 class TestModules:
-    def test_their_own_tests_pass(self, node: str) -> None:
+    def test_the_node_tests_pass(self, node: str) -> None:
         files = sorted(map(str, WEB.glob("tests/*.test.mjs")))
         result = subprocess.run([node, "--test", *files], capture_output=True, text=True, timeout=60, check=False)
         assert result.returncode == 0, result.stdout
@@ -28,16 +28,16 @@ class TestModules:
         assert passed is not None
         assert int(passed[1]) >= 45
 
-    def test_the_protocol_stands_alone(self) -> None:
+    def test_parley_js_has_no_imports_and_no_dom(self) -> None:
         code = (WEB / "static" / "parley.js").read_text()
         assert not re.search(r"^import |^export .* from |\bimport\(", code, re.MULTILINE)
         assert not re.search(r"\b(document|window)\.", code)
 
     @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-    def test_no_module_makes_markup_of_text(self, module: Path) -> None:
+    def test_no_module_parses_text_as_markup(self, module: Path) -> None:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", module.read_text())
 
     @pytest.mark.parametrize("file", [*MODULES, *WEB.glob("static/*.html"), *WEB.glob("static/*.css")], ids=str)
-    def test_nothing_is_fetched_from_elsewhere(self, file: Path) -> None:
+    def test_nothing_is_fetched_from_another_host(self, file: Path) -> None:
         found = re.findall(r"""(?:src|href|url\(|from|import)\s*[=(]?\s*["']?https?://[^\s"']+""", file.read_text())
         assert found == []

@@ -1,4 +1,4 @@
-"""What the demo plays. The numbers are of the range that is kept for fiction, so they reach nobody."""
+"""The demo's people, chats and messages. The phone numbers are in a range reserved for fiction."""
 
 from dataclasses import dataclass
 
@@ -12,48 +12,48 @@ PEOPLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A chat: its members, the first of whom creates it, and its lines as (who, text). A direct chat has no name.
+class DemoChat:
+    """A chat to create. The first member is its creator; a direct chat has no name.
 
-    `read`: how many of the lines each member has read; those who are not named have read none.
+    `messages` are pairs of sender and text. `read` has the last read sequence of each member.
     """
 
     key: str
     name: str | None
     members: tuple[str, ...]
-    lines: tuple[tuple[str, str], ...]
+    messages: tuple[tuple[str, str], ...]
     read: dict[str, int]
 
 
 ADA, BEN, CHIARA, DEV, EMI = PEOPLE
 
-SCENES = (
-    Scene(
+CHATS = (
+    DemoChat(
         key="house",
         name="Number 12, third floor",
         members=(CHIARA, ADA, BEN, EMI),
-        lines=(
+        messages=(
             (CHIARA, "The boiler man comes on Thursday between 8 and 12. Is anybody home?"),
             (BEN, "I work from home that day, I let him in."),
             (CHIARA, "You are a treasure."),
         ),
         read={CHIARA: 3, ADA: 3, BEN: 3, EMI: 3},
     ),
-    Scene(
+    DemoChat(
         key="ada-emi",
         name=None,
         members=(EMI, ADA),
-        lines=(
+        messages=(
             (EMI, "Is the recipe with or without nutmeg?"),
             (ADA, "With. Always with."),
         ),
         read={ADA: 2, EMI: 2},
     ),
-    Scene(
+    DemoChat(
         key="running",
         name="Running on Sundays",
         members=(BEN, ADA, DEV, EMI),
-        lines=(
+        messages=(
             (BEN, "Nine o'clock at the bridge, ten easy kilometres?"),
             (DEV, "Your easy is my personal best."),
             (BEN, "Then eight kilometres, and pancakes after."),
@@ -61,43 +61,43 @@ SCENES = (
         ),
         read={BEN: 4, ADA: 4, DEV: 4, EMI: 4},
     ),
-    Scene(
+    DemoChat(
         key="chiara-emi",
         name=None,
         members=(CHIARA, EMI),
-        lines=(
+        messages=(
             (CHIARA, "I found your scarf! It was under the piano all along."),
             (EMI, "Of course it was. I pick it up tomorrow."),
         ),
         read={CHIARA: 2, EMI: 2},
     ),
-    Scene(
+    DemoChat(
         key="book-club",
         name="Book club",
         members=(EMI, ADA, CHIARA),
-        lines=(
+        messages=(
             (EMI, "So, The Left Hand of Darkness it is."),
             (CHIARA, "Finally! I have been waiting for that one."),
             (EMI, "Shall we meet on the 14th?"),
         ),
         read={EMI: 3, CHIARA: 3, ADA: 1},
     ),
-    Scene(
+    DemoChat(
         key="ada-dev",
         name=None,
         members=(DEV, ADA),
-        lines=(
+        messages=(
             (DEV, "Did the tickets arrive?"),
             (ADA, "Yes, this morning. Row F, right in the middle!"),
             (DEV, "You are the best. Coffee is on me."),
         ),
         read={ADA: 3, DEV: 2},
     ),
-    Scene(
+    DemoChat(
         key="weekend",
         name="Weekend in the Alps",
         members=(ADA, BEN, CHIARA, DEV, EMI),
-        lines=(
+        messages=(
             (ADA, "The hut is booked! Friday to Sunday, room for all five of us."),
             (CHIARA, "Yes!! How do we get there?"),
             (DEV, "I can drive. There is room for three more, and for skis if somebody holds the snacks."),
@@ -112,11 +112,11 @@ SCENES = (
         ),
         read={ADA: 11, BEN: 11, CHIARA: 8, DEV: 8, EMI: 6},
     ),
-    Scene(
+    DemoChat(
         key="ada-ben",
         name=None,
         members=(ADA, BEN),
-        lines=(
+        messages=(
             (BEN, "Can you look at the draft before noon?"),
             (ADA, "On it. Give me twenty minutes."),
             (ADA, "Read it. I like the opening, and the figure on page 3 says it all. Two small notes in the margin."),
