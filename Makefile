@@ -26,13 +26,13 @@ test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and
 bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
 	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3) --clients $(or $(CLIENTS),1)
 
-bench-rehearsal: .venv/dev.stamp ## Play every workload small and short: does the benchmark work here? (W="W1 W2" for some)
+bench-rehearsal: .venv/dev.stamp ## Smoke-test every workload, small and short (W="W1 W2" for some)
 	$(BIN)/python -m bench $(W) --rehearse
 
 bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members connections" for some)
 	$(BIN)/python -m bench growth $(W)
 
-bench-peer: .venv/dev.stamp ## Measure beside ejabberd on PostgreSQL, in turns (W="W1 W2 W3" for some, RUNS=3, AS=bare|shipped|acknowledging; needs both installed)
+bench-peer: .venv/dev.stamp ## Measure in turns with ejabberd on PostgreSQL (W="W1 W2 W3" for some, RUNS=3, AS=bare|shipped|acknowledging; needs both installed)
 	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3) --as $(or $(AS),acknowledging)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
