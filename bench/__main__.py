@@ -4,9 +4,10 @@
   python -m bench [W1 W2 …] --rehearse                    a smoke test: small and short, keeps no results
   python -m bench growth [messages members connections]   W1–W3 as the data grows
   python -m bench peer [W1 W2 W3] [--runs 3] [--as …]     in turns with ejabberd on PostgreSQL
+  python -m bench turns --base PATH [W1 …] [--runs 3]     in turns with another checkout of Parley
   python -m bench.ingest                                  the ingest path alone, in one process
 
-Prints a table and writes JSON, and mostly a picture, to bench/results/. The engines are embedded, or external
+Prints a table. All but turns write JSON, and most a picture, to bench/results/. The engines are embedded, or external
 when DYNAMODB_ENDPOINT_URL, KAFKA_BOOTSTRAP_SERVERS and REDIS_URL are set.
 """
 
@@ -14,10 +15,11 @@ import argparse
 import gc
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import uvloop
 
-from bench import growth
+from bench import growth, revisions
 from bench.deployment import Deployment
 from bench.figures import Figures, format_number, summarise, table
 from bench.launch import running
@@ -37,6 +39,7 @@ MODES: dict[str, Iterable[str]] = {
     "workloads": WORKLOADS,
     "growth": growth.AXES,
     "peer": peer_comparison.PEER_WORKLOADS,
+    "turns": WORKLOADS,
 }
 """What each mode can measure."""
 
@@ -45,6 +48,9 @@ def main() -> None:
     options = _parse_options()
     # The client keeps what it receives until the window ends, so a collection would find no garbage.
     gc.disable()
+    if options.mode == "turns":
+        revisions.compare(options.base, options.names, runs=options.runs, report=report, output=output)
+        return
     if options.mode == "peer":
         _compare_with_peer(options)
         return
@@ -113,7 +119,7 @@ def _parse_options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "names", nargs="*", metavar="WORKLOAD", help="of those below (default: all), or growth …, or peer …"
+        "names", nargs="*", metavar="WORKLOAD", help="of those below (default: all), or growth …, peer …, turns …"
     )
     parser.add_argument("--runs", type=int, help="runs of each workload (default 3, and 1 to rehearse)")
     parser.add_argument("--rehearse", action="store_true", help="a smoke test: small and short, keeps no results")
@@ -127,17 +133,20 @@ def _parse_options() -> argparse.Namespace:
         metavar="PROFILE",
         help=f"the peer's profile, of those below (default {Profile.ACKNOWLEDGING})",
     )
+    parser.add_argument("--base", type=Path, help="for turns: the checkout to compare with")
     options = parser.parse_intermixed_args()
     options.mode = options.names.pop(0) if options.names[:1] and options.names[0] in MODES else "workloads"
     known = {name.upper(): name for name in MODES[options.mode]}
     if unknown := [name for name in options.names if name.upper() not in known]:
         parser.error(f"{options.mode}: {', '.join(unknown)} is none of {', '.join(known.values())}")
     options.names = [known[name.upper()] for name in options.names] or list(known.values())
-    if options.clients > 1 and options.mode == "peer":
+    if options.clients > 1 and options.mode in {"peer", "turns"}:
         parser.error(f"{options.mode} uses one client process")
     if options.profile and options.mode != "peer":
         parser.error("--as is for the peer: python -m bench peer")
     options.profile = Profile(options.profile or Profile.ACKNOWLEDGING)
+    if (options.base is not None) != (options.mode == "turns"):
+        parser.error("turns and --base go together: python -m bench turns --base PATH")
     if options.rehearse and options.mode != "workloads":
         parser.error("only the workloads can be rehearsed")
     options.runs = (1 if options.rehearse else 3) if options.runs is None else options.runs
