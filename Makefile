@@ -5,7 +5,7 @@ WORKERS ?= 2
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-real bench bench-rehearsal bench-growth bench-peer check format screenshots clean
+.PHONY: help run demo test test-real bench bench-rehearsal bench-growth bench-peer bench-turns check format screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,14 +26,17 @@ test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and
 bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
 	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3) --clients $(or $(CLIENTS),1)
 
-bench-rehearsal: .venv/dev.stamp ## Play every workload small and short: does the benchmark work here? (W="W1 W2" for some)
+bench-rehearsal: .venv/dev.stamp ## Smoke-test every workload, small and short (W="W1 W2" for some)
 	$(BIN)/python -m bench $(W) --rehearse
 
 bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members connections" for some)
 	$(BIN)/python -m bench growth $(W)
 
-bench-peer: .venv/dev.stamp ## Measure beside ejabberd on PostgreSQL, in turns (W="W1 W2 W3" for some, RUNS=3, AS=bare|shipped|acknowledging; needs both installed)
+bench-peer: .venv/dev.stamp ## Measure in turns with ejabberd on PostgreSQL (W="W1 W2 W3" for some, RUNS=3, AS=bare|shipped|acknowledging; needs both installed)
 	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3) --as $(or $(AS),acknowledging)
+
+bench-turns: .venv/dev.stamp ## Measure in turns with another checkout of Parley (BASE=../other, W="W1 W2" for some, RUNS=3)
+	$(BIN)/python -m bench turns --base $(or $(BASE),$(error BASE=../other is the checkout to compare with)) $(W) --runs $(or $(RUNS),3)
 
 check: .venv/dev.stamp ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

@@ -1,1 +1,1 @@
-"""Measurements, never assertions: how fast, at what price per message, and how near to the engines' own limits."""
+"""The benchmark: throughput, latency and cost per message of a running Parley. It asserts correctness, never speed."""

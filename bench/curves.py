@@ -1,9 +1,9 @@
-"""How cost grows, as curves: one panel for each figure, the size of things to the right on a logarithmic scale."""
+"""Growth as curves: one panel per figure, over the size on a logarithmic axis."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.figures import shown
+from bench.figures import format_number
 from bench.svg import BLUE, GREY, PALE, RULE, Drawing
 
 Rows = Sequence[Mapping[str, float]]
@@ -13,7 +13,7 @@ TOP, SIDE, PLOT = 84, 24, 108
 
 
 def curves(rows: Rows, *, along: str, panels: Mapping[str, str], subtitle: str) -> str:
-    """`along` names the size in each row; `panels` the figures to draw and what to call them."""
+    """`along`: the name of the size in each row; `panels`: the figures to plot, with their labels."""
     drawing = Drawing(2 * SIDE + COLUMNS * PANEL + (COLUMNS - 1) * GAP, f"Parley as {along} grow")
     drawing.text(SIDE, 34, f"Parley: how cost grows with {along}", size=18, bold=True)
     drawing.text(SIDE, 54, subtitle, size=12, colour=GREY)
@@ -39,5 +39,5 @@ def _panel(drawing: Drawing, x: float, y: float, label: str, values: Sequence[tu
     ]
     drawing.path(points, BLUE)
     for (px, py), (size, value) in zip(points, values, strict=True):
-        drawing.text(px, py - 8, shown(value), size=12, anchor="middle", bold=True)
-        drawing.text(px, floor + 15, shown(size), size=11, colour=GREY, anchor="middle")
+        drawing.text(px, py - 8, format_number(value), size=12, anchor="middle", bold=True)
+        drawing.text(px, floor + 15, format_number(size), size=11, colour=GREY, anchor="middle")

@@ -1,4 +1,4 @@
-"""Figures of a run and of several: percentiles, medians with their spread, a table for people."""
+"""Figures of a run and of several: percentiles, medians with their spread, and their table."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -24,22 +24,22 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
 
-def milliseconds(name: str, values: Sequence[float]) -> Figures:
-    """`values` are seconds. None of them, no figures."""
+def latency_figures(name: str, values: Sequence[float]) -> Figures:
+    """p50 and p99 of `values` in seconds; no figures if there are none."""
     if not values:
         return {}
     return {f"{name}_p50_ms": percentile(values, 0.5) * 1000, f"{name}_p99_ms": percentile(values, 0.99) * 1000}
 
 
 def summarise(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Each figure's median over the runs that have it: a run without a success has fewer figures."""
+    """Each figure's spread over the runs that have it: a run without successful sends has fewer figures."""
     names = dict.fromkeys(name for run in runs for name in run)
-    found = {name: [run[name] for run in runs if name in run] for name in names}
-    return {name: Spread(statistics.median(values), min(values), max(values)) for name, values in found.items()}
+    by_name = {name: [run[name] for run in runs if name in run] for name in names}
+    return {name: Spread(statistics.median(values), min(values), max(values)) for name, values in by_name.items()}
 
 
-def shown(value: float) -> str:
-    """As many digits as one reads."""
+def format_number(value: float) -> str:
+    """Three significant digits, or a whole number."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -47,6 +47,6 @@ def table(results: Mapping[str, Mapping[str, Spread]]) -> str:
     lines = ["| Workload | Figure | Median | Least–most |", "| --- | --- | ---: | ---: |"]
     for workload, figures in results.items():
         for name, spread in figures.items():
-            median, least, most = map(shown, (spread.median, spread.least, spread.most))
+            median, least, most = map(format_number, (spread.median, spread.least, spread.most))
             lines.append(f"| {workload} | {name} | {median} | {least}–{most} |")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Parley's frames as cheaply as a client can write and read them: templates out, byte searches in.
+"""Parley's frames at minimal CPU cost: written from templates, read by byte search.
 
-A draft's client message id carries the moment it was due, so that whoever receives the message, in whichever process,
-knows how long it took. The clock is the machine's, the same for all processes.
+The client message id carries the time the message was due, so that any receiver, in any process, can compute its
+latency. The clock is the system's, the same for all processes.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 ACK = b'{"type":"ack"'
 MESSAGE = b'{"type":"message'
-"""Opens `message` and `message_batch`."""
+"""Prefix of `message` and `message_batch`."""
 SYNC_BATCH = b'{"type":"sync_batch"'
 ERROR = b'{"type":"error"'
 HEARTBEAT = b'{"type":"heartbeat"}'
@@ -21,13 +21,13 @@ _DUE = re.compile(rb'"client_message_id":"\d+\.(\d+)"')
 _MICRO = 1_000_000
 
 
-def moment(due: float) -> int:
-    """A due time as precise as a client message id tells it, the same before the journey and after it."""
+def to_micros(due: float) -> int:
+    """A due time as the client message id carries it; the same before sending and after parsing."""
     return round(due * _MICRO)
 
 
 class Drafts:
-    """Frames that send the same text into one chat, each with an id of its own."""
+    """`send_message` frames for one chat, each with a unique id."""
 
     __slots__ = ("_number", "_template")
 
@@ -38,16 +38,16 @@ class Drafts:
 
     def next(self, due: float) -> bytes:
         self._number += 1
-        return self._template % (self._number, moment(due))
+        return self._template % (self._number, to_micros(due))
 
 
 def sequences(frame: bytes) -> list[int]:
-    """Of every message in the frame, as they stand there."""
+    """The sequences of all messages in the frame, in its order."""
     return [int(found) for found in _SEQUENCES.findall(frame)]
 
 
-def arrivals(frame: bytes) -> Iterator[tuple[int, float]]:
-    """Sequence and due time of every message, or of the one an ack is about."""
+def parse_messages(frame: bytes) -> Iterator[tuple[int, float]]:
+    """Yield sequence and due time of every message in the frame, or of the message it acknowledges."""
     due = _DUE.findall(frame)
     found = _SEQUENCES.findall(frame)
     if len(due) != len(found):

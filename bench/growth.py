@@ -1,105 +1,100 @@
-"""How cost grows: W1–W3 with more messages in the chats, more members, more connections. Flat is what the design says.
+"""How cost grows: W1–W3 with more messages in the chats, more members, more connections. Flat curves are expected.
 
-`messages`: the chat of W2 and W3 holds them all; for W1 they are spread over the chats of a tenth of the pairs, for
-fifty chats of a hundred thousand each would take half an hour to fill.
+`messages`: the chat of W2 and W3 holds all of them. For W1 they are spread over the chats of a tenth of the pairs:
+filling fifty chats would take half an hour.
 """
 
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from bench.crowd import connected, ignore, require_open
+from bench.connections import ignore, open_connections, require_open
 from bench.curves import curves
-from bench.figures import Figures, shown
+from bench.deployment import Deployment, Report
+from bench.figures import Figures, format_number
 from bench.results import Record
-from bench.stage import Report, Stage
-from bench.workloads import Setting, catch_up, group, pairs
+from bench.workloads import RunContext, catch_up, group, pairs
 
 MESSAGES = (1_000, 10_000, 100_000)
 MEMBERS = (10, 100, 1_000)
 CONNECTIONS = (100, 1_000, 5_000)
 PAIRS, FILLED_PAIRS = 50, 5
 FETCHERS, FETCHED = 20, 1_000
-WARM = 50
+WARM_UP_CONNECTIONS = 50
 
 Row = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`panels`: the figures worth a curve."""
+    """`panels`: the figures to plot, with their labels."""
 
-    measure: Callable[[Setting], Coroutine[Any, Any, list[Row]]]
+    measure: Callable[[RunContext], Coroutine[Any, Any, list[Row]]]
     panels: dict[str, str]
 
 
-async def by_messages(setting: Setting) -> list[Row]:
-    stage, rows = setting.stage, list[Row]()
-    people = stage.people(50)
-    tokens = [person.token for person in people]
-    chat_id = stage.group(people[0], people[1:])
-    couples = stage.people(2 * PAIRS)
-    directs = stage.directs(list(zip(couples[::2], couples[1::2], strict=True)))
+async def by_messages(context: RunContext) -> list[Row]:
+    deployment, rows = context.deployment, list[Row]()
+    users = deployment.create_users(50)
+    tokens = [user.token for user in users]
+    chat_id = deployment.create_group(users[0], users[1:])
+    chat_pairs = pairs.create_pairs(context, PAIRS)
     for total in MESSAGES:
-        setting.report(f"{total:,} messages")
-        _fill_to(setting, chat_id, people[0].user_id, total)
-        for number in range(FILLED_PAIRS):
-            _fill_to(setting, directs[number], couples[2 * number].user_id, total // FILLED_PAIRS)
-        await asyncio.to_thread(stage.settle)
-        played = [
-            pairs.Pair(chat, couples[2 * number].token, couples[2 * number + 1].token, stage.latest(chat))
-            for number, chat in enumerate(directs)
-        ]
-        latest = stage.latest(chat_id)
+        context.report(f"{total:,} messages")
+        _fill_to(context, chat_id, users[0].user_id, total)
+        for pair in chat_pairs[:FILLED_PAIRS]:
+            _fill_to(context, pair.chat_id, pair.sender.user_id, total // FILLED_PAIRS)
+        await asyncio.to_thread(deployment.wait_until_idle)
+        chat_pairs = [replace(pair, after=deployment.last_sequence(pair.chat_id)) for pair in chat_pairs]
+        latest = deployment.last_sequence(chat_id)
         row: Row = {"messages": total}
-        row |= _named("w1", await pairs.measure(setting, played))
-        row |= _named("w3", await catch_up.measure(setting, chat_id, tokens[:FETCHERS], after=latest - FETCHED))
-        row |= _named("w2", await group.measure(setting, group.Room(chat_id, tokens, after=latest)))
-        rows.append(_told(setting, row))
+        row |= _prefixed("w1", await pairs.measure(context, chat_pairs))
+        row |= _prefixed("w3", await catch_up.measure(context, chat_id, tokens[:FETCHERS], after=latest - FETCHED))
+        row |= _prefixed("w2", await group.measure(context, group.Group(chat_id, tokens, after=latest)))
+        rows.append(_reported(context, row))
     return rows
 
 
-async def by_members(setting: Setting) -> list[Row]:
+async def by_members(context: RunContext) -> list[Row]:
     rows = list[Row]()
-    everybody = setting.stage.people(max(MEMBERS))
+    all_users = context.deployment.create_users(max(MEMBERS))
     for members in MEMBERS:
-        setting.report(f"{members:,} members")
-        people = everybody[:members]
-        tokens = [person.token for person in people]
-        chat_id = setting.stage.group(people[0], people[1:])
-        _fill_to(setting, chat_id, people[0].user_id, FETCHED)
-        await asyncio.to_thread(setting.stage.settle)
+        context.report(f"{members:,} members")
+        users = all_users[:members]
+        tokens = [user.token for user in users]
+        chat_id = context.deployment.create_group(users[0], users[1:])
+        _fill_to(context, chat_id, users[0].user_id, FETCHED)
+        await asyncio.to_thread(context.deployment.wait_until_idle)
         row: Row = {"members": members}
-        row |= _named("w3", await catch_up.measure(setting, chat_id, tokens[:FETCHERS]))
-        row |= _named("w2", await group.measure(setting, group.Room(chat_id, tokens, after=FETCHED)))
-        rows.append(_told(setting, row))
+        row |= _prefixed("w3", await catch_up.measure(context, chat_id, tokens[:FETCHERS]))
+        row |= _prefixed("w2", await group.measure(context, group.Group(chat_id, tokens, after=FETCHED)))
+        rows.append(_reported(context, row))
     return rows
 
 
-async def by_connections(setting: Setting) -> list[Row]:
-    """W1 beside idle connections of others."""
-    stage, rows = setting.stage, list[Row]()
-    people = stage.people(max(CONNECTIONS) // 10)
-    made = pairs.make_pairs(setting, PAIRS)
+async def by_connections(context: RunContext) -> list[Row]:
+    """W1 with idle connections of other users."""
+    deployment, rows = context.deployment, list[Row]()
+    users = deployment.create_users(max(CONNECTIONS) // 10)
+    chat_pairs = pairs.create_pairs(context, PAIRS)
     for count in CONNECTIONS:
-        setting.report(f"{count:,} idle connections")
-        await asyncio.to_thread(stage.renew_web)
-        tokens = [people[number % len(people)].token for number in range(count)]
-        async with connected(stage.url, tokens[:WARM], [ignore] * WARM):
-            before = stage.memory("web")
-            async with connected(stage.url, tokens, [ignore] * count) as wires:
+        context.report(f"{count:,} idle connections")
+        await asyncio.to_thread(deployment.restart_web)
+        tokens = [users[number % len(users)].token for number in range(count)]
+        async with open_connections(deployment.url, tokens[:WARM_UP_CONNECTIONS], [ignore] * WARM_UP_CONNECTIONS):
+            before = deployment.memory("web")
+            async with open_connections(deployment.url, tokens, [ignore] * count) as sockets:
                 await asyncio.sleep(1.0)
-                each = (stage.memory("web") - before) / count / 1024
-                made = [replace(pair, after=stage.latest(pair.chat_id)) for pair in made]
+                each = (deployment.memory("web") - before) / count / 1024
+                chat_pairs = [replace(pair, after=deployment.last_sequence(pair.chat_id)) for pair in chat_pairs]
                 row: Row = {"connections": count, "kib_per_connection": each}
-                row |= _named("w1", await pairs.measure(setting, made))
-                require_open(wires)
-        rows.append(_told(setting, row))
+                row |= _prefixed("w1", await pairs.measure(context, chat_pairs))
+                require_open(sockets)
+        rows.append(_reported(context, row))
     return rows
 
 
@@ -122,16 +117,15 @@ AXES = {
 }
 
 
-def run(stage: Stage, axes: Sequence[str], *, report: Report, say: Report, clients: int = 1) -> None:
+def run(deployment: Deployment, axes: Sequence[str], *, report: Report, output: Report, clients: int = 1) -> None:
     for name in axes:
         axis = AXES[name]
-        rows = uvloop.run(axis.measure(Setting(stage, report, clients=clients)))
+        rows = uvloop.run(axis.measure(RunContext(deployment, report, clients=clients)))
         gc.collect()
-        say(table(rows, name, axis.panels))
-        record = Record(stage.engines, {"growth": name, "clients": clients})
+        output(table(rows, name, axis.panels))
+        record = Record(deployment.engines, {"growth": name, "clients": clients})
         drawn = curves(rows, along=name, panels=axis.panels, subtitle=record.subtitle)
-        for path in record.keep(f"growth-{name}", {"rows": rows}, drawn):
-            report(f"kept in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
+        record.keep(f"growth-{name}", {"rows": rows}, drawn, report=report)
 
 
 def table(rows: Sequence[Row], along: str, panels: dict[str, str]) -> str:
@@ -139,21 +133,23 @@ def table(rows: Sequence[Row], along: str, panels: dict[str, str]) -> str:
     sizes = " | ".join(f"{row[along]:,.0f}" for row in rows)
     lines = [f"| with {along} | {sizes} |", "| --- |" + " ---: |" * len(rows)]
     for figure, label in panels.items():
-        lines.append(f"| {label} | " + " | ".join(shown(row[figure]) if figure in row else "–" for row in rows) + " |")
+        lines.append(
+            f"| {label} | " + " | ".join(format_number(row[figure]) if figure in row else "–" for row in rows) + " |"
+        )
     return "\n".join(lines)
 
 
-def _fill_to(setting: Setting, chat_id: str, sender_id: str, total: int) -> None:
-    missing = total - setting.stage.latest(chat_id)
-    setting.report(f"  filling in {max(missing, 0):,} messages")
-    setting.stage.fill(chat_id, sender_id, missing, setting.report)
+def _fill_to(context: RunContext, chat_id: str, sender_id: str, total: int) -> None:
+    missing = total - context.deployment.last_sequence(chat_id)
+    context.report(f"  filling in {max(missing, 0):,} messages")
+    context.deployment.fill(chat_id, sender_id, missing, context.report)
 
 
-def _named(workload: str, figures: Figures) -> Row:
+def _prefixed(workload: str, figures: Figures) -> Row:
     return {f"{workload}_{name}": value for name, value in figures.items()}
 
 
-def _told(setting: Setting, row: Row) -> Row:
-    told = [name for name in row if name.endswith(("_per_s", "_p99_ms", "kib_per_connection"))]
-    setting.report("  " + ", ".join(f"{name} {shown(row[name])}" for name in told))
+def _reported(context: RunContext, row: Row) -> Row:
+    main = [name for name in row if name.endswith(("_per_s", "_p99_ms", "kib_per_connection"))]
+    context.report("  " + ", ".join(f"{name} {format_number(row[name])}" for name in main))
     return row

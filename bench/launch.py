@@ -1,7 +1,6 @@
-"""Starting what is measured: the engines, one `web` and one `fanout`, stopped with the block.
+"""Starts the system under test: the engines, one `web` and one `fanout`.
 
-The engines are embedded ones, or those of the usual environment variables when `DYNAMODB_ENDPOINT_URL`,
-`KAFKA_BOOTSTRAP_SERVERS` and `REDIS_URL` are all set.
+The engines are embedded, or external when `DYNAMODB_ENDPOINT_URL`, `KAFKA_BOOTSTRAP_SERVERS` and `REDIS_URL` are set.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import django
 
-from bench.stage import Report, Stage
+from bench.deployment import Deployment, Report
 from engines.dynamodb import DynamoDbEngine
 from engines.kafka import KafkaEngine
 from engines.ports import LOOPBACK, ReservedPort
@@ -29,17 +28,17 @@ from engines.redis import RedisEngine
 MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
 EXTERNAL = ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")
 SETTINGS = {"SEND_RATE": "1000000", "SEND_BURST": "1000000", "LOG_LEVEL": "WARNING"}
-"""No limit per sender: a benchmark is nobody's idea of a well-mannered one."""
-GRACE, READY_WITHIN = 15.0, 60.0
-COMPLAINTS = 5
+"""No rate limit per sender."""
+STOP_GRACE, READY_TIMEOUT = 15.0, 60.0
+MAX_WARNINGS = 5
 
 
 @contextmanager
-def running(report: Report) -> Iterator[Stage]:
-    """Raises `SystemExit` when the environment names some engines and not the others."""
-    _allow_many_sockets()
+def running(report: Report) -> Iterator[Deployment]:
+    """Run Parley for the length of the block. Raises `SystemExit` if only some of the engines' variables are set."""
+    _raise_file_limit()
     with ExitStack() as stack:
-        processes: dict[str, int] = {}
+        engine_pids: dict[str, int] = {}
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
         environment = {
             "DJANGO_SETTINGS_MODULE": "config.settings.embedded",
@@ -47,13 +46,13 @@ def running(report: Report) -> Iterator[Stage]:
             "SECRET_KEY": secrets.token_urlsafe(48),
             **SETTINGS,
         }
-        external = _names_external_engines()
+        external = _uses_external_engines()
         report(f"starting, with {'the engines of the environment' if external else 'embedded engines'}")
         if not external:
             for engine in (DynamoDbEngine(data_dir=directory), KafkaEngine(), RedisEngine()):
                 stack.enter_context(engine)
                 environment |= engine.environment()
-                processes[engine.name] = engine.process.pid
+                engine_pids[engine.name] = engine.process.pid
         os.environ.update(environment)
         _run(("create_tables",), environment)
         if external:
@@ -64,13 +63,13 @@ def running(report: Report) -> Iterator[Stage]:
         django.setup()
         from config.wiring.web import web  # noqa: PLC0415 - after django.setup()
 
-        parts = web()
-        stack.callback(lambda: asyncio.run(parts.close()))
-        yield Stage(parts, services, processes, engines="external" if external else "embedded")
+        parley = wiring()
+        stack.callback(lambda: asyncio.run(parley.close()))
+        yield Deployment(parley, services, engine_pids, engines="external" if external else "embedded")
 
 
 class Services:
-    """`web` and `fanout`."""
+    """The `web` and `fanout` processes."""
 
     def __init__(self, environment: dict[str, str], report: Report) -> None:
         self._environment = environment
@@ -85,7 +84,7 @@ class Services:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Where each of them tells its counters."""
+        """The metrics endpoint of each."""
         return tuple(f"http://{LOOPBACK}:{port}/metrics" for port in (self._web, self._fanout))
 
     @property
@@ -93,7 +92,7 @@ class Services:
         return {name: child.pid for name, child in self._children.items()}
 
     def start(self) -> None:
-        """Return when they are ready."""
+        """Return when both are ready."""
         for port in self._ports:
             port.hand_over()
         self._start("web", "--port", str(self._web))
@@ -101,55 +100,54 @@ class Services:
         self._wait("web", self._web, "/readyz")
         self._wait("fanout", self._fanout, "/metrics")
 
-    def renew_web(self) -> None:
-        """Another process in its place."""
-        stop_together([self._children["web"]], grace=GRACE)
+    def restart_web(self) -> None:
+        stop_together([self._children["web"]], grace=STOP_GRACE)
         self._start("web", "--port", str(self._web))
         self._wait("web", self._web, "/readyz")
 
     def stop(self) -> None:
-        stop_together(list(self._children.values()), grace=GRACE)
+        stop_together(list(self._children.values()), grace=STOP_GRACE)
         for port in self._ports:
             port.release()
 
     def _start(self, name: str, *arguments: str) -> None:
         command = (*MANAGE, name, *arguments)
-        log = _complaining(name, self._report)
+        log = _warnings_only(name, self._report)
         self._children[name] = ChildProcess(name, command, environment=self._environment, log=log)
 
     def _wait(self, name: str, port: int, path: str) -> None:
-        """Raises `RuntimeError` when it ends or is not ready in time."""
-        child, deadline = self._children[name], time.monotonic() + READY_WITHIN
+        """Raises `RuntimeError` if the process exits or is not ready in time."""
+        child, deadline = self._children[name], time.monotonic() + READY_TIMEOUT
         while get_status(port, path) != HTTPStatus.OK:
             if child.status is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{name} did not become ready: {' '.join(child.last_lines)[-300:]}")
             time.sleep(0.05)
 
 
-def _names_external_engines() -> bool:
-    """All or none: whoever names one engine means another system."""
+def _uses_external_engines() -> bool:
+    """Whether all of `EXTERNAL` are set. Raises `SystemExit` if only some are."""
     named = [name for name in EXTERNAL if os.environ.get(name)]
     if named and len(named) < len(EXTERNAL):
         raise SystemExit(f"{', '.join(named)} set, but not {', '.join(sorted(set(EXTERNAL) - set(named)))}")
     return bool(named)
 
 
-def _allow_many_sockets() -> None:
-    """As many as the system lets us have, for this process and those it starts."""
+def _raise_file_limit() -> None:
+    """Allow as many open sockets as the hard limit, for this process and its children."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _complaining(name: str, report: Report) -> Report:
-    """What a process has to say, when it is a warning or worse: the first few of them."""
-    said = 0
+def _warnings_only(name: str, report: Report) -> Report:
+    """A sink that reports the first `MAX_WARNINGS` warnings and errors of a process."""
+    count = 0
 
     def log(line: str) -> None:
-        nonlocal said
+        nonlocal count
         if "WARNING" in line or "ERROR" in line or "Traceback" in line:
-            said += 1
-            if said <= COMPLAINTS:
-                more = "" if said < COMPLAINTS else " (the rest of them is not shown)"
+            count += 1
+            if count <= MAX_WARNINGS:
+                more = "" if count < MAX_WARNINGS else " (no more are shown)"
                 report(f"  {name}: {line[:300]}{more}")
 
     return log

@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from bench.figures import Spread, shown
-from bench.meter import DISTURBANCES, DISTURBED
+from bench.figures import Spread, format_number
 from bench.svg import BLUE, GREEN, GREY, INK, ORANGE, PALE, PROCESSES, Drawing
 from bench.targets import HEADLINES, Headline
+from bench.window import NOISE_FIGURES, NOISE_LIMIT
 
 Results = Mapping[str, Mapping[str, Spread]]
 
 WIDTH, LEFT, RIGHT = 880, 250, 740
 ROW, BAR = 62, 18
 STACKED = ("W1", "W2")
-ROOM_FOR_A_NUMBER = 34
+MIN_LABEL_WIDTH = 34
 
 
 def picture(results: Results, *, subtitle: str) -> str:
-    """Only what the results hold is drawn. A number in green has met its target."""
+    """Draw the headlines that the results contain. A green number meets its target."""
     drawing = Drawing(WIDTH, "Parley benchmark")
     drawing.text(24, 34, "Parley: measured", size=18, bold=True)
     drawing.text(24, 54, subtitle, size=12, colour=GREY)
@@ -36,15 +36,15 @@ def picture(results: Results, *, subtitle: str) -> str:
 
 
 def _notes(results: Results) -> list[str]:
-    """What one has to know to read the bars."""
+    """Caveats for the reader."""
     notes = []
     if any(headline.peer and headline.figure in results.get(headline.workload, {}) for headline in HEADLINES):
         notes.append("Peers: measured on the same kind of machine at another time; noise up to a third.")
     shares = [
-        spread.most for figures in results.values() for name, spread in figures.items() if name.endswith(DISTURBANCES)
+        spread.most for figures in results.values() for name, spread in figures.items() if name.endswith(NOISE_FIGURES)
     ]
-    if shares and max(shares) > DISTURBED:
-        notes.append(f"Disturbed: others used up to {shown(max(shares))} of a core while this was measured.")
+    if shares and max(shares) > NOISE_LIMIT:
+        notes.append(f"Noisy: other processes used up to {format_number(max(shares))} of a core in these runs.")
     return notes
 
 
@@ -69,13 +69,13 @@ def _bar(drawing: Drawing, y: float, headline: Headline, spread: Spread) -> None
         for x in ends:
             drawing.line((x, middle - 4), (x, middle + 4), INK, width=1.5)
     if headline.target is not None:
-        words = f"{'at most' if headline.at_most else 'target'} {shown(headline.target)}"
+        words = f"{'at most' if headline.at_most else 'target'} {format_number(headline.target)}"
         _mark(drawing, LEFT + headline.target * scale, top, words, GREEN, above=True)
     if headline.peer is not None:
-        words = f"{headline.peer.name} {shown(headline.peer.value)}"
+        words = f"{headline.peer.name} {format_number(headline.peer.value)}"
         _mark(drawing, LEFT + headline.peer.value * scale, top, words, ORANGE, above=False)
     colour = GREEN if headline.is_met(spread.median) else INK
-    drawing.text(RIGHT + 12, top + 14, shown(spread.median), size=15, bold=True, colour=colour)
+    drawing.text(RIGHT + 12, top + 14, format_number(spread.median), size=15, bold=True, colour=colour)
 
 
 def _mark(drawing: Drawing, x: float, top: float, words: str, colour: str, *, above: bool) -> None:
@@ -86,33 +86,33 @@ def _mark(drawing: Drawing, x: float, top: float, words: str, colour: str, *, ab
 
 
 def _stacks(drawing: Drawing, y: float, results: Results) -> float:
-    """CPU per message by process, on one scale. Returns where the next thing may stand."""
+    """Draw CPU per message by process, on one scale. Returns the y below it."""
     stacks = {
-        name: {part: results[name][f"cpu_ms_{part}"].median for part in PROCESSES if f"cpu_ms_{part}" in results[name]}
+        name: {each: results[name][f"cpu_ms_{each}"].median for each in PROCESSES if f"cpu_ms_{each}" in results[name]}
         for name in STACKED
         if name in results
     }
-    stacks = {name: parts for name, parts in stacks.items() if parts}
+    stacks = {name: costs for name, costs in stacks.items() if costs}
     if not stacks:
         return y
     y += 26
     drawing.text(24, y, "CPU per message, ms", size=15, bold=True)
     x = float(LEFT)
-    for part, colour in PROCESSES.items():
+    for process, colour in PROCESSES.items():
         drawing.rect(x, y - 10, 11, 11, colour)
-        drawing.text(x + 16, y, part, size=11, colour=GREY)
-        x += 34 + 7 * len(part)
-    scale = (RIGHT - LEFT) / max(sum(parts.values()) for parts in stacks.values())
-    for name, parts in stacks.items():
+        drawing.text(x + 16, y, process, size=11, colour=GREY)
+        x += 34 + 7 * len(process)
+    scale = (RIGHT - LEFT) / max(sum(costs.values()) for costs in stacks.values())
+    for name, costs in stacks.items():
         y += 18
         drawing.text(24, y + 15, name, size=13, bold=True)
         x = float(LEFT)
-        for part, value in parts.items():
-            drawing.rect(x, y, value * scale, 22, PROCESSES[part])
-            if value * scale > ROOM_FOR_A_NUMBER:
-                colour = INK if part in {"client", "kafka"} else "#ffffff"
+        for process, value in costs.items():
+            drawing.rect(x, y, value * scale, 22, PROCESSES[process])
+            if value * scale > MIN_LABEL_WIDTH:
+                colour = INK if process in {"client", "kafka"} else "#ffffff"
                 drawing.text(x + value * scale / 2, y + 15, f"{value:.2f}", size=11, colour=colour, anchor="middle")
             x += value * scale
-        drawing.text(RIGHT + 12, y + 16, f"{sum(parts.values()):.2f} ms", size=13, bold=True)
+        drawing.text(RIGHT + 12, y + 16, f"{sum(costs.values()):.2f} ms", size=13, bold=True)
         y += 22
     return y + 10

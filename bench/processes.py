@@ -1,4 +1,4 @@
-"""What processes use of the machine, and which of them play the clients."""
+"""CPU use of processes, and the processes that run the clients."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,22 +8,22 @@ import psutil
 
 
 class ClientProcesses:
-    """This process, and for a while those that help it."""
+    """This process, and for the length of a block further client processes."""
 
     def __init__(self) -> None:
         self._processes = [psutil.Process()]
 
     @contextmanager
-    def joined_by(self, pids: Sequence[int]) -> Iterator[None]:
-        alone = self._processes
-        self._processes = [*alone, *map(psutil.Process, pids)]
+    def including(self, pids: Sequence[int]) -> Iterator[None]:
+        before = self._processes
+        self._processes = [*before, *map(psutil.Process, pids)]
         try:
             yield
         finally:
-            self._processes = alone
+            self._processes = before
 
     def cpu(self) -> float:
-        """Seconds that they have used so far."""
+        """Seconds of CPU used so far."""
         return sum(map(cpu_of, self._processes))
 
 
@@ -31,7 +31,7 @@ def cpu_of(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:2]))
 
 
-def queued_of(process: psutil.Process) -> float | None:
-    """Seconds for which its first thread could have gone on and had no processor, or None where Linux does not tell."""
-    told = Path(f"/proc/{process.pid}/schedstat")
-    return int(told.read_text().split()[1]) / 1e9 if told.exists() else None
+def run_queue_wait_of(process: psutil.Process) -> float | None:
+    """Seconds its main thread was runnable but waited for a processor, or None if the kernel has no schedstat."""
+    schedstat = Path(f"/proc/{process.pid}/schedstat")
+    return int(schedstat.read_text().split()[1]) / 1e9 if schedstat.exists() else None

@@ -1,4 +1,4 @@
-"""What a run leaves behind: a JSON document that says where and how it was measured, and a picture beside it."""
+"""The result files of a run: JSON with the machine, revision and settings, and a picture."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from bench.deployment import Report
 from bench.launch import SETTINGS
 from engines.processes import PROJECT_ROOT
 
@@ -20,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`settings`: the command's own and those of the processes."""
+    """`settings`: the options of the command."""
 
     engines: str
     settings: Mapping[str, Any]
@@ -33,8 +34,8 @@ class Record:
             f"{self.engines} engines, revision {revision()}"
         )
 
-    def keep(self, name: str, document: Mapping[str, Any], picture: str | None) -> list[Path]:
-        """The files written, named after the moment."""
+    def keep(self, name: str, document: Mapping[str, Any], picture: str | None, *, report: Report) -> None:
+        """Write the files, named after the time of the run."""
         RESULTS.mkdir(exist_ok=True)
         stem = f"{self.at:%Y-%m-%dT%H%M%S}-{name}"
         heading = {
@@ -44,12 +45,11 @@ class Record:
             "engines": self.engines,
             "settings": {**self.settings, **SETTINGS},
         }
-        written = [RESULTS / f"{stem}.json"]
-        written[0].write_text(json.dumps({**heading, **document}, indent=2) + "\n")
-        if picture is not None:
-            written.append(RESULTS / f"{stem}.svg")
-            written[1].write_text(picture)
-        return written
+        files = {"json": json.dumps({**heading, **document}, indent=2) + "\n", "svg": picture}
+        for suffix, text in files.items():
+            if text is not None:
+                (RESULTS / f"{stem}.{suffix}").write_text(text)
+                report(f"kept in bench/results/{stem}.{suffix}")
 
 
 def machine() -> dict[str, Any]:
@@ -64,13 +64,13 @@ def machine() -> dict[str, Any]:
 
 
 def interpreter() -> str:
-    """Its version and build: two builds of one version may differ by a fifth in speed."""
+    """Version and build: two builds of one version may differ by a fifth in speed."""
     _, date = platform.python_build()
     return f"Python {platform.python_version()} (built {' '.join(date.split()[:3])})"
 
 
 def revision() -> str:
-    """The commit measured, with a plus when the tree had changes; unknown outside a repository."""
+    """The commit, with a plus for a modified tree; unknown outside a repository."""
     command = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
     answer = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     return answer.stdout.strip() or "unknown"

@@ -1,21 +1,24 @@
-"""An open loop: sends are due at fixed moments, whatever comes back."""
+"""An open-loop schedule: sends are due at a fixed rate, independent of the responses."""
 
 import math
 from collections.abc import Iterator
 
 
 class Schedule:
-    """`rate` sends a second from `begun` on. Who comes late to a send is told when it was due."""
+    """`rate` sends a second from `start` on.
 
-    def __init__(self, rate: float, begun: float) -> None:
+    A late sender gets the intended send time, so that latencies include the delay (no coordinated omission).
+    """
+
+    def __init__(self, rate: float, start: float) -> None:
         self._rate = rate
-        self._begun = begun
-        self.given = 0
+        self._start = start
+        self.issued = 0
 
     def due(self, now: float) -> Iterator[float]:
-        """The moments that have come since the last call, each once."""
-        count = math.floor((now - self._begun) * self._rate) + 1 if now >= self._begun else 0
-        while self.given < count:
-            moment = self._begun + self.given / self._rate
-            self.given += 1
-            yield moment
+        """Yield each send time that has passed since the last call."""
+        count = math.floor((now - self._start) * self._rate) + 1 if now >= self._start else 0
+        while self.issued < count:
+            due = self._start + self.issued / self._rate
+            self.issued += 1
+            yield due

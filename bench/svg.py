@@ -1,4 +1,4 @@
-"""The few shapes that the pictures are made of. No dependency, white ground, the reader's own sans-serif."""
+"""A minimal SVG writer: rectangles, lines, paths and text."""
 
 from collections.abc import Sequence
 from html import escape
@@ -16,7 +16,7 @@ PROCESSES = {
 
 
 class Drawing:
-    """Shapes added in order; `str()` is the file."""
+    """Collects shapes in order; `str()` gives the file."""
 
     def __init__(self, width: int, title: str) -> None:
         self.width = width

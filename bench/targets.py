@@ -1,4 +1,4 @@
-"""Each workload's headline, what it should reach, and how far the best peer gets on the same kind of machine."""
+"""The headline figures of each workload, with their targets and the best peer's value on the same kind of machine."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`at_most`: less is better, and the target is a limit."""
+    """`at_most`: lower is better, and the target is an upper limit."""
 
     workload: str
     figure: str
@@ -22,7 +22,7 @@ class Headline:
     at_most: bool = False
 
     def is_met(self, value: float) -> bool:
-        """Nothing to meet counts as not met."""
+        """False without a target."""
         if self.target is None:
             return False
         return value <= self.target if self.at_most else value >= self.target

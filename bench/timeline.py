@@ -1,109 +1,110 @@
-"""What one person got of one chat, kept as it came and read when the measurement is over.
+"""What one user received of one chat: recorded during the run, parsed and checked after it.
 
-While it lasts, a frame costs its receiver two appends; afterwards every message is accounted for.
+Recording a frame costs two appends, so that the client stays cheap while it is measured.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from bench.frames import arrivals
+from bench.frames import parse_messages
 
-Read = Callable[[bytes], Iterable[tuple[int, float]]]
+Parse = Callable[[bytes], Iterable[tuple[int, float]]]
 
 
-class WrongDelivery(AssertionError):
-    """Somebody missed a message, or got one before an earlier one. The run's figures mean nothing."""
+class InvalidRun(AssertionError):
+    """Raised when messages are missing or out of order, or the server sent errors: the figures mean nothing."""
 
 
 @dataclass(slots=True)
-class Account:
-    """Of one or many timelines. Repeats are allowed, for delivery is at least once: a client drops them."""
+class DeliveryCheck:
+    """Counts over one or many timelines. Duplicates are allowed: delivery is at least once."""
 
     received: int = 0
-    repeated: int = 0
-    disordered: int = 0
+    duplicates: int = 0
+    out_of_order: int = 0
     missing: int = 0
-    timelines: int = 0
-    """Of those that something is missing in."""
+    incomplete: int = 0
+    """Timelines with a message missing."""
 
-    def __iadd__(self, other: "Account") -> "Account":
+    def __iadd__(self, other: "DeliveryCheck") -> "DeliveryCheck":
         self.received += other.received
-        self.repeated += other.repeated
-        self.disordered += other.disordered
+        self.duplicates += other.duplicates
+        self.out_of_order += other.out_of_order
         self.missing += other.missing
-        self.timelines += other.timelines
+        self.incomplete += other.incomplete
         return self
 
-    def require_right(self) -> None:
-        """Raises `WrongDelivery`."""
-        if self.missing or self.disordered:
-            raise WrongDelivery(
+    def require_passed(self) -> None:
+        """Raises `InvalidRun`."""
+        if self.missing or self.out_of_order:
+            raise InvalidRun(
                 f"of {self.received} messages received, {self.missing} missing "
-                f"in {self.timelines} timelines, {self.disordered} out of order"
+                f"in {self.incomplete} timelines, {self.out_of_order} out of order"
             )
 
 
 class Timeline:
-    """Live messages in the order of their arrival, acks of own messages, and what a sync brought.
+    """Live messages in the order of arrival, acks of own messages, and the results of a sync.
 
-    `read` finds the sequence and the due time of every message in a frame.
+    `parse` yields the sequence and the due time of every message in a frame.
     """
 
-    __slots__ = ("_acks", "_acks_at", "_live", "_live_at", "_read", "_synced")
+    __slots__ = ("_acked_at", "_acks", "_messages", "_parse", "_received_at", "_synced")
 
-    def __init__(self, read: Read = arrivals) -> None:
-        self._read = read
-        self._live: list[bytes] = []
-        self._live_at: list[float] = []
+    def __init__(self, parse: Parse = parse_messages) -> None:
+        self._parse = parse
+        self._messages: list[bytes] = []
+        self._received_at: list[float] = []
         self._acks: list[bytes] = []
-        self._acks_at: list[float] = []
+        self._acked_at: list[float] = []
         self._synced: list[bytes] = []
 
     def __len__(self) -> int:
-        """Frames so far: a number that stands still when nothing comes any more."""
-        return len(self._live) + len(self._acks) + len(self._synced)
+        """Frames so far."""
+        return len(self._messages) + len(self._acks) + len(self._synced)
 
-    def message(self, frame: bytes, now: float) -> None:
-        self._live.append(frame)
-        self._live_at.append(now)
+    def add_message(self, frame: bytes, now: float) -> None:
+        self._messages.append(frame)
+        self._received_at.append(now)
 
-    def ack(self, frame: bytes, now: float) -> None:
+    def add_ack(self, frame: bytes, now: float) -> None:
         self._acks.append(frame)
-        self._acks_at.append(now)
+        self._acked_at.append(now)
 
-    def synced(self, frame: bytes) -> None:
+    def add_sync(self, frame: bytes) -> None:
         self._synced.append(frame)
 
-    def live(self) -> Iterator[tuple[int, float, float]]:
-        """Sequence, when it was due, when it came."""
-        return self._each(self._live, self._live_at)
+    def messages(self) -> Iterator[tuple[int, float, float]]:
+        """Sequence, due time and arrival time of each live message."""
+        return self._parse_all(self._messages, self._received_at)
 
-    def own(self) -> Iterator[tuple[int, float, float]]:
-        """The same of the acks of what this person sent."""
-        return self._each(self._acks, self._acks_at)
+    def acks(self) -> Iterator[tuple[int, float, float]]:
+        """The same for each ack."""
+        return self._parse_all(self._acks, self._acked_at)
 
-    def account(self, *, after: int, latest: int) -> Account:
-        """Whether everything from `after` to `latest` came, and what came live came in order."""
-        others = {sequence for frame in (*self._acks, *self._synced) for sequence, _ in self._read(frame)}
-        return account_for((sequence for sequence, _, _ in self.live()), after=after, latest=latest, others=others)
+    def check(self, *, after: int, latest: int) -> DeliveryCheck:
+        """Check that everything after `after` up to `latest` arrived, and that live messages arrived in order."""
+        others = {sequence for frame in (*self._acks, *self._synced) for sequence, _ in self._parse(frame)}
+        live = (sequence for sequence, _, _ in self.messages())
+        return check_sequences(live, after=after, latest=latest, others=others)
 
-    def _each(self, frames: Iterable[bytes], times: Iterable[float]) -> Iterator[tuple[int, float, float]]:
+    def _parse_all(self, frames: Iterable[bytes], times: Iterable[float]) -> Iterator[tuple[int, float, float]]:
         for frame, now in zip(frames, times, strict=True):
-            for sequence, due in self._read(frame):
+            for sequence, due in self._parse(frame):
                 yield sequence, due, now
 
 
-def account_for(live: Iterable[int], *, after: int, latest: int, others: Set[int] = frozenset()) -> Account:
-    """Of sequences as they came live; `others` came by other ways."""
-    seen, highest, account = set[int](), after, Account()
+def check_sequences(live: Iterable[int], *, after: int, latest: int, others: Set[int] = frozenset()) -> DeliveryCheck:
+    """Check sequences in the order of live arrival; `others` arrived by ack or sync, in any order."""
+    seen, highest, check = set[int](), after, DeliveryCheck()
     for sequence in live:
-        account.received += 1
+        check.received += 1
         if sequence in seen:
-            account.repeated += 1
+            check.duplicates += 1
         elif sequence < highest:
-            account.disordered += 1
+            check.out_of_order += 1
         seen.add(sequence)
         highest = max(highest, sequence)
-    account.missing = len(set(range(after + 1, latest + 1)) - seen - others)
-    account.timelines = int(account.missing > 0)
-    return account
+    check.missing = len(set(range(after + 1, latest + 1)) - seen - others)
+    check.incomplete = int(check.missing > 0)
+    return check

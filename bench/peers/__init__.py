@@ -1,5 +1,4 @@
-"""A peer on the same machine, played with the same workloads in turns: ejabberd with its archive in PostgreSQL.
+"""The peer: ejabberd with its archive in PostgreSQL, measured with the same workloads on the same machine.
 
-Its clients are of the same cheap kind as Parley's and hold it to the same account. Its settings are its own defaults
-but for limits, which are off: whatever makes it slower than it could be has no place here.
+Its clients are as cheap as Parley's, and the same checks apply. Its settings are its defaults, with limits off.
 """

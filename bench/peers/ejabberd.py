@@ -1,6 +1,6 @@
-"""An ejabberd of our own, as its manner says, with every message archived in PostgreSQL.
+"""An ejabberd server that archives every message in PostgreSQL.
 
-Started as its `ejabberdctl foreground` does, but as a node without a name, which needs no daemon of Erlang's beside it.
+Started as `ejabberdctl foreground` does, but as an unnamed Erlang node, which needs no `epmd`.
 """
 
 import os
@@ -8,18 +8,18 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
-from bench.peers.manners import Manner, configuration
-from bench.peers.owner import Owner
 from bench.peers.packages import Packages
 from bench.peers.postgres import DATABASE, USER, PostgresEngine
+from bench.peers.profiles import Profile, configuration
 from bench.peers.stanzas import FEATURES, HEADER
+from bench.peers.system_user import SystemUser
 from engines.engine import Engine
 from engines.ports import LOOPBACK, ReservedPort
 from engines.processes import ChildProcess
 
 ERLANG = ("+K", "true", "+P", "250000")
 LIMITS = {"ERL_MAX_PORTS": "32000", "ERL_MAX_ETS_TABLES": "1400"}
-"""As `ejabberdctl` has them, both."""
+"""Both as in `ejabberdctl`."""
 PROBE_TIMEOUT = 5.0
 
 
@@ -27,13 +27,13 @@ class EjabberdEngine(Engine):
     name: ClassVar[str] = "ejabberd"
     ready_within: ClassVar[float] = 60.0
 
-    def __init__(self, packages: Packages, postgres: PostgresEngine, directory: Path, *, manner: Manner) -> None:
+    def __init__(self, packages: Packages, postgres: PostgresEngine, directory: Path, *, profile: Profile) -> None:
         super().__init__()
         self._packages = packages
-        self._manner = manner
+        self._profile = profile
         self._postgres = postgres
         self._directory = directory
-        self._owner = Owner("ejabberd")
+        self._user = SystemUser("ejabberd")
         self._port = ReservedPort()
 
     @property
@@ -45,7 +45,7 @@ class EjabberdEngine(Engine):
         return f"xmpp://{LOOPBACK}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """None: nothing of Parley's uses it."""
+        """Empty: no process of Parley uses it."""
         return {}
 
     def close(self) -> None:
@@ -54,14 +54,14 @@ class EjabberdEngine(Engine):
 
     def _launch(self) -> ChildProcess:
         if not self._directory.exists():
-            self._owner.directory(self._directory)
+            self._user.directory(self._directory)
         (self._directory / "ejabberd.yml").write_text(self._configuration())
         self._port.hand_over()
         mnesia = ("-mnesia", "dir", f'"{self._directory / "mnesia"}"')
         command = (str(self._packages.erl), *ERLANG, "-noinput", *mnesia, "-s", "ejabberd")
         return ChildProcess(
             self.name,
-            self._owner.command(("env", "--chdir", str(self._directory), *command)),
+            self._user.command(("env", "--chdir", str(self._directory), *command)),
             environment={
                 "ERL_LIBS": str(self._packages.ejabberd.parent),
                 "EJABBERD_CONFIG_PATH": str(self._directory / "ejabberd.yml"),
@@ -75,7 +75,7 @@ class EjabberdEngine(Engine):
 
     def _configuration(self) -> str:
         return configuration(
-            self._manner,
+            self._profile,
             self._packages.configuration.read_text(),
             listener={"ip": LOOPBACK, "port": self.port},
             database={
@@ -88,7 +88,7 @@ class EjabberdEngine(Engine):
         )
 
     def _answers(self) -> bool:
-        """Whether it opens a stream, which it can once its modules are there."""
+        """Whether it opens a stream, which it does once its modules are loaded."""
         answer = b""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=PROBE_TIMEOUT) as probe:

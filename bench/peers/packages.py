@@ -1,4 +1,4 @@
-"""Where the peer's programs are: those of Debian's packages, or nowhere."""
+"""Finds the peer's programs, as Debian's packages install them."""
 
 import re
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ LIBRARIES = ("usr/lib/*", "usr/lib/erlang/lib")
 
 
 class PeerMissing(Exception):
-    """Raised when a program of the peer is not installed. Says what to install."""
+    """Raised if a program of the peer is not installed. Names the packages to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """`ejabberd` is the directory of its library, `postgres` that of its programs."""
+    """`ejabberd`: its library directory; `postgres`: the directory of its programs."""
 
     ejabberd: Path
     configuration: Path
@@ -49,6 +49,6 @@ def _library(root: Path, name: str) -> Path | None:
 
 
 def _postgres(root: Path) -> Path | None:
-    """The newest that can make a cluster."""
+    """The newest version with `initdb`."""
     found = (path.parent for path in root.glob("usr/lib/postgresql/*/bin/initdb"))
-    return max(found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.parent.name)], default=None)
+    return max(found, key=lambda path: [int(shard) for shard in re.findall(r"\d+", path.parent.name)], default=None)

@@ -1,57 +1,57 @@
-"""W1 on the peer: one-to-one messages, archived for the sender and for the receiver before the receiver has them."""
+"""W1 on the peer: one-to-one messages, archived for sender and receiver before delivery."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from bench.crowd import quiet
+from bench.connections import drain
+from bench.driver import Signals, run_clients
 from bench.figures import Figures
-from bench.peers.crowd import Complaints, online
-from bench.peers.stage import PeerStage, User
-from bench.peers.stanzas import ANSWER, ASK, ENABLE, ENABLED, MESSAGE, Messages, arrivals, count_in
+from bench.peers.connections import ServerErrors, open_streams
+from bench.peers.deployment import PeerDeployment, User
+from bench.peers.stanzas import ACK, ACK_REQUEST, ENABLE, ENABLED, MESSAGE, Messages, handled_count, parse_messages
 from bench.peers.xmpp import Receive
-from bench.players import Cue, perform
-from bench.timeline import Timeline, WrongDelivery
-from bench.workloads.pairs import SECONDS, WARM_UP, Played, figures
+from bench.timeline import InvalidRun, Timeline
+from bench.workloads.pairs import SECONDS, WARM_UP, Samples, figures
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shard:
     port: int
     users: Sequence[User]
-    """A sender, its receiver, the next sender, and so on."""
+    """Sender, receiver, next sender, and so on."""
     acknowledged: bool
-    """Whether the senders ask, after each message, how many the server has handled."""
+    """Whether senders request an ack after each message (XEP-0198)."""
 
 
-async def w1_pairs(stage: PeerStage, *, pairs: int = 50) -> Figures:
-    """50 sender→receiver pairs; the next send when the receiver has the previous one."""
-    part = Part(stage.port, stage.users(2 * pairs), acknowledged=stage.manner.acknowledges)
-    played, meter = await perform(stage, play, [part], warm_up=WARM_UP, seconds=SECONDS)
-    measured = figures(played, meter)
-    # For the sender and for the receiver.
-    stage.require_archived([user.name for user in part.users], 2 * played[0].account.received)
+async def w1_pairs(deployment: PeerDeployment, *, pairs: int = 50) -> Figures:
+    """50 sender→receiver pairs; the next send when the receiver has the previous message."""
+    shard = Shard(deployment.port, deployment.create_users(2 * pairs), acknowledged=deployment.profile.acknowledges)
+    samples, window = await run_clients(deployment, run_client, [shard], warm_up=WARM_UP, seconds=SECONDS)
+    measured = figures(samples, window)
+    # Each message is archived twice: for the sender and for the receiver.
+    deployment.require_archived([user.name for user in shard.users], 2 * samples[0].check.received)
     return measured
 
 
-async def play(part: Part, cue: Cue) -> Played:
-    receivers, stopped, complaints = part.users[1::2], cue.stopped, Complaints()
-    timelines = [Timeline(arrivals) for _ in receivers]
+async def run_client(shard: Shard, signals: Signals) -> Samples:
+    receivers, stopped, errors = shard.users[1::2], signals.stopped, ServerErrors()
+    timelines = [Timeline(parse_messages) for _ in receivers]
     messages = [Messages(user.address, kind="chat") for user in receivers]
-    answers: list[list[bytes]] = [[] for _ in receivers]
-    question = ASK if part.acknowledged else b""
+    acks: list[list[bytes]] = [[] for _ in receivers]
+    ack_request = ACK_REQUEST if shard.acknowledged else b""
 
     def send(pair: int) -> None:
-        streams[2 * pair].write(messages[pair].next(perf_counter()) + question)
+        streams[2 * pair].write(messages[pair].next(perf_counter()) + ack_request)
 
     def sender(pair: int) -> Receive:
-        mine = answers[pair]
+        own_acks = acks[pair]
 
         def receive(stanza: bytes) -> None:
-            if stanza.startswith(ANSWER):
-                mine.append(stanza)
+            if stanza.startswith(ACK):
+                own_acks.append(stanza)
             else:
-                complaints.read(stanza)
+                errors.read(stanza)
 
         return receive
 
@@ -60,40 +60,40 @@ async def play(part: Part, cue: Cue) -> Played:
 
         def receive(stanza: bytes) -> None:
             if stanza.startswith(MESSAGE):
-                timeline.message(stanza, perf_counter())
+                timeline.add_message(stanza, perf_counter())
                 if not stopped.is_set():
                     send(pair)
             else:
-                complaints.read(stanza)
+                errors.read(stanza)
 
         return receive
 
-    async with online(part.port, part.users) as streams:
+    async with open_streams(shard.port, shard.users) as streams:
         for pair in range(len(receivers)):
-            if part.acknowledged:
+            if shard.acknowledged:
                 streams[2 * pair].write(ENABLE)
-                await streams[2 * pair].answer(ENABLED)
-            streams[2 * pair].deliver_to(sender(pair))
-            streams[2 * pair + 1].deliver_to(receiver(pair))
-        await cue.ready()
+                await streams[2 * pair].wait_for(ENABLED)
+            streams[2 * pair].set_receiver(sender(pair))
+            streams[2 * pair + 1].set_receiver(receiver(pair))
+        await signals.ready()
         for pair in range(len(receivers)):
             send(pair)
         await stopped.wait()
-        await quiet(lambda: sum(map(len, timelines)) + sum(map(len, answers)))
-        complaints.require_none(streams)
-    if part.acknowledged:
-        require_acknowledged(answers, [each.number for each in messages])
-    played = Played()
+        await drain(lambda: sum(map(len, timelines)) + sum(map(len, acks)))
+        errors.require_none(streams)
+    if shard.acknowledged:
+        require_acknowledged(acks, [each.number for each in messages])
+    samples = Samples()
     for timeline, sent in zip(timelines, messages, strict=True):
-        played.arrived += [(at, at - due) for _, due, at in timeline.live()]
-        played.account += timeline.account(after=0, latest=sent.number)
-    if played.account.repeated:
-        raise WrongDelivery(f"{played.account.repeated} messages came twice")
-    return played
+        samples.deliveries += [(at, at - due) for _, due, at in timeline.messages()]
+        samples.check += timeline.check(after=0, latest=sent.number)
+    if samples.check.duplicates:
+        raise InvalidRun(f"{samples.check.duplicates} duplicate messages")
+    return samples
 
 
-def require_acknowledged(answers: Iterable[Sequence[bytes]], sent: Iterable[int]) -> None:
-    """Raises `WrongDelivery` when a sender was not told of each of its messages, one after the other."""
-    for number, (mine, count) in enumerate(zip(answers, sent, strict=True)):
-        if list(map(count_in, mine)) != list(range(1, count + 1)):
-            raise WrongDelivery(f"sender {number} sent {count} messages and got {len(mine)} answers, or not in order")
+def require_acknowledged(acks: Iterable[Sequence[bytes]], sent: Iterable[int]) -> None:
+    """Raises `InvalidRun` unless each sender got one ack per message, in order."""
+    for number, (own, count) in enumerate(zip(acks, sent, strict=True)):
+        if list(map(handled_count, own)) != list(range(1, count + 1)):
+            raise InvalidRun(f"sender {number} sent {count} messages and got {len(own)} acks, or out of order")

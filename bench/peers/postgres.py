@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own: a fresh cluster with its defaults, so that what is committed has been synced to the disk."""
+"""A PostgreSQL server: a new cluster with default settings, so that every commit is synced to disk."""
 
 import os
 import subprocess
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from bench.peers.owner import Owner
+from bench.peers.system_user import SystemUser
 from engines.engine import Engine
 from engines.errors import EngineFailed
 from engines.ports import LOOPBACK, ReservedPort
 from engines.processes import ChildProcess
 
 USER = DATABASE = "ejabberd"
-WITHIN = 60.0
+COMMAND_TIMEOUT = 60.0
 
 
 class PostgresEngine(Engine):
-    """In `directory`, on a loopback port, open to whoever can reach that."""
+    """Keeps its data in `directory` and listens on a loopback port, without passwords."""
 
     name: ClassVar[str] = "postgres"
 
@@ -25,7 +25,7 @@ class PostgresEngine(Engine):
         super().__init__()
         self._programs = programs
         self._directory = directory
-        self._owner = Owner("postgres")
+        self._user = SystemUser("postgres")
         self._port = ReservedPort()
 
     @property
@@ -48,7 +48,7 @@ class PostgresEngine(Engine):
         self._psql("--file", str(schema))
 
     def execute(self, statement: str) -> str:
-        """What it answers, as plain text."""
+        """The result as plain text."""
         return self._psql("--tuples-only", "--no-align", "--command", statement).strip()
 
     def _psql(self, *arguments: str) -> str:
@@ -57,22 +57,22 @@ class PostgresEngine(Engine):
 
     def _launch(self) -> ChildProcess:
         if not self._directory.exists():
-            self._owner.directory(self._directory)
-            trusting = ("--auth", "trust", "--username", USER, "--encoding", "UTF8", "--locale", "C.UTF-8")
-            make = (str(self._programs / "initdb"), "--pgdata", str(self._directory), *trusting)
-            self._run(self._owner.command(make))
+            self._user.directory(self._directory)
+            initdb = ("--auth", "trust", "--username", USER, "--encoding", "UTF8", "--locale", "C.UTF-8")
+            make = (str(self._programs / "initdb"), "--pgdata", str(self._directory), *initdb)
+            self._run(self._user.command(make))
         self._port.hand_over()
         options = (f"listen_addresses={LOOPBACK}", f"port={self.port}", "unix_socket_directories=")
         settings = [word for option in options for word in ("-c", option)]
         command = (str(self._programs / "postgres"), "-D", str(self._directory), *settings)
-        return ChildProcess(self.name, self._owner.command(command))
+        return ChildProcess(self.name, self._user.command(command))
 
     def _answers(self) -> bool:
         command = (str(self._programs / "pg_isready"), "--quiet", "--dbname", "postgres")
         return self._call(command).returncode == 0
 
     def _run(self, command: Sequence[str]) -> str:
-        """What it writes. Raises `EngineFailed`."""
+        """The output of the command. Raises `EngineFailed`."""
         done = self._call(command)
         if done.returncode != 0:
             raise EngineFailed(f"{' '.join(command)[:100]}: {done.stderr.strip()[-300:]}")
@@ -81,5 +81,5 @@ class PostgresEngine(Engine):
     def _call(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, **self.environment()}
         return subprocess.run(  # noqa: S603 - the commands are our own
-            command, env=environment, cwd="/", capture_output=True, text=True, timeout=WITHIN, check=False
+            command, env=environment, cwd="/", capture_output=True, text=True, timeout=COMMAND_TIMEOUT, check=False
         )

@@ -1,90 +1,90 @@
-"""W2 on the peer: one room whose messages it archives, then sends to all; the sender's own is its acknowledgement."""
+"""W2 on the peer: one room that archives each message, then sends it to all; the sender's own copy is its ack."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from bench.crowd import quiet
+from bench.connections import drain
+from bench.driver import Signals, run_clients
 from bench.figures import Figures
-from bench.peers.crowd import Complaints, online
-from bench.peers.stage import PeerStage, User
-from bench.peers.stanzas import MESSAGE, Messages, arrivals
+from bench.peers.connections import ServerErrors, open_streams
+from bench.peers.deployment import PeerDeployment, User
+from bench.peers.stanzas import MESSAGE, Messages, parse_messages
 from bench.peers.xmpp import Receive
-from bench.players import Cue, perform
-from bench.timeline import Timeline, WrongDelivery, account_for
-from bench.workloads.group import SECONDS, SENDERS, WARM_UP, Fate, Played, figures
+from bench.timeline import InvalidRun, Timeline, check_sequences
+from bench.workloads.group import SECONDS, SENDERS, WARM_UP, Delivery, Samples, figures
 
-APART = 10**9
-"""Between the first numbers of two senders: a message's number says whose it is."""
+STRIDE = 10**9
+"""A message's number identifies its sender."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shard:
     port: int
     room: str
     users: Sequence[User]
     """The first `SENDERS` of them send."""
 
 
-async def w2_room(stage: PeerStage, *, members: int = 50) -> Figures:
+async def w2_room(deployment: PeerDeployment, *, members: int = 50) -> Figures:
     """A room of 50, ten of them sending; the next send when the sender sees its previous one."""
-    part = Part(stage.port, stage.room(), stage.users(members))
-    results, meter = await perform(stage, play, [part], warm_up=WARM_UP, seconds=SECONDS)
-    measured = figures(results[0], meter, others=members - 1)
-    stage.require_archived([part.room], results[0].latest)
+    shard = Shard(deployment.port, deployment.new_room(), deployment.create_users(members))
+    results, window = await run_clients(deployment, run_client, [shard], warm_up=WARM_UP, seconds=SECONDS)
+    measured = figures(results[0], window, others=members - 1)
+    deployment.require_archived([shard.room], results[0].latest)
     return measured
 
 
-async def play(part: Part, cue: Cue) -> Played:
-    stopped, complaints = cue.stopped, Complaints()
-    timelines = [Timeline(arrivals) for _ in part.users]
-    messages = {number: Messages(part.room, kind="groupchat", first=number * APART) for number in range(SENDERS)}
+async def run_client(shard: Shard, signals: Signals) -> Samples:
+    stopped, errors = signals.stopped, ServerErrors()
+    timelines = [Timeline(parse_messages) for _ in shard.users]
+    messages = {number: Messages(shard.room, kind="groupchat", first=number * STRIDE) for number in range(SENDERS)}
 
     def send(number: int) -> None:
         streams[number].write(messages[number].next(perf_counter()))
 
     def receiver(number: int) -> Receive:
         timeline, sends = timelines[number], number in messages
-        own = f" from='{part.room}/{part.users[number].name}'".encode()
+        own = f" from='{shard.room}/{shard.users[number].name}'".encode()
 
         def receive(stanza: bytes) -> None:
             if stanza.startswith(MESSAGE):
-                timeline.message(stanza, perf_counter())
+                timeline.add_message(stanza, perf_counter())
                 if sends and own in stanza and not stopped.is_set():
                     send(number)
             else:
-                complaints.read(stanza)
+                errors.read(stanza)
 
         return receive
 
-    async with online(part.port, part.users, room=part.room) as streams:
+    async with open_streams(shard.port, shard.users, room=shard.room) as streams:
         for number, stream in enumerate(streams):
-            stream.deliver_to(receiver(number))
-        await cue.ready()
+            stream.set_receiver(receiver(number))
+        await signals.ready()
         for number in messages:
             send(number)
         await stopped.wait()
-        await quiet(lambda: sum(map(len, timelines)))
-        complaints.require_none(streams)
-    return _read(timelines, messages)
+        await drain(lambda: sum(map(len, timelines)))
+        errors.require_none(streams)
+    return _collect(timelines, messages)
 
 
-def _read(timelines: Sequence[Timeline], messages: Mapping[int, Messages]) -> Played:
-    """The room's order is that in which its first member got everything: the others have to have the same."""
-    places = {number: place for place, (number, _, _) in enumerate(timelines[0].live(), start=1)}
-    sent = [number for sender, each in messages.items() for number in range(sender * APART + 1, each.number + 1)]
-    if sorted(places) != sent:
-        raise WrongDelivery("the first member did not get what was sent")
-    played = Played(latest=len(places))
+def _collect(timelines: Sequence[Timeline], messages: Mapping[int, Messages]) -> Samples:
+    """The first member's order of arrival defines the order of the room; all others must have the same."""
+    positions = {number: position for position, (number, _, _) in enumerate(timelines[0].messages(), start=1)}
+    sent = [number for sender, each in messages.items() for number in range(sender * STRIDE + 1, each.number + 1)]
+    if sorted(positions) != sent:
+        raise InvalidRun("the first member did not receive what was sent")
+    samples = Samples(latest=len(positions))
     for member, timeline in enumerate(timelines):
-        for number, due, at in timeline.live():
-            if number // APART == member:
-                played.acked_at.append(at)
-                played.fates.setdefault(number, Fate(due))
+        for number, due, at in timeline.messages():
+            if number // STRIDE == member:
+                samples.acked_at.append(at)
+                samples.deliveries.setdefault(number, Delivery(due))
             else:
-                played.arrived(number, due, at)
-        order = (places.get(number, 0) for number, _, _ in timeline.live())
-        played.account += account_for(order, after=0, latest=len(places))
-    if played.account.repeated:
-        raise WrongDelivery(f"{played.account.repeated} messages came twice")
-    return played
+                samples.record(number, due, at)
+        order = (positions.get(number, 0) for number, _, _ in timeline.messages())
+        samples.check += check_sequences(order, after=0, latest=len(positions))
+    if samples.check.duplicates:
+        raise InvalidRun(f"{samples.check.duplicates} duplicate messages")
+    return samples

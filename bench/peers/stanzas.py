@@ -1,6 +1,6 @@
-"""XMPP's stanzas as cheaply as a client can write and read them: templates out, byte searches in.
+"""XMPP stanzas at minimal CPU cost: written from templates, read by byte search.
 
-A message's id carries its number and the moment it was sent, as a draft's does on the way to Parley.
+A message's id carries its number and the time it was sent, like a client message id in `bench.frames`.
 """
 
 import base64
@@ -23,10 +23,10 @@ BIND = (
 PRESENCE = b"<presence/>"
 MESSAGE, IQ = b"<message", b"<iq"
 ENABLE, ENABLED = b"<enable xmlns='urn:xmpp:sm:3'/>", b"<enabled"
-"""Stream management (XEP-0198): from then on both sides count stanzas, and tell their count to who asks."""
-ASK, ANSWER = b"<r xmlns='urn:xmpp:sm:3'/>", b"<a "
+"""Stream management (XEP-0198): once enabled, each side counts stanzas and reports its count on request."""
+ACK_REQUEST, ACK = b"<r xmlns='urn:xmpp:sm:3'/>", b"<a "
 SUBJECT = b"<subject"
-"""What a room says last to who enters it."""
+"""The last stanza a room sends to a new occupant."""
 FAILURES = (b"<failure", b"<failed", b"<stream:error", b" type='error'")
 
 _ATTRIBUTES = rb"""(?:[^<>'"]++|'[^']*+'|"[^"]*+")*+"""
@@ -39,7 +39,7 @@ _STREAM, _SLASH = b"stream:stream", ord("/")
 
 
 class Messages:
-    """Stanzas that send the same text to one address, each with an id of its own."""
+    """Message stanzas to one address, each with a unique id."""
 
     __slots__ = ("_template", "number")
 
@@ -58,49 +58,49 @@ def authentication(name: str, password: str) -> bytes:
     return b"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>%b</auth>" % secret
 
 
-def entrance(room: str, nick: str) -> bytes:
-    """Into a room, made by the first who enters, without its last messages."""
-    inside = "<x xmlns='http://jabber.org/protocol/muc'><history maxstanzas='0'/></x>"
-    return f"<presence to='{room}/{nick}'>{inside}</presence>".encode()
+def join_request(room: str, nick: str) -> bytes:
+    """Join a room without fetching its recent messages; the first to join creates it."""
+    extension = "<x xmlns='http://jabber.org/protocol/muc'><history maxstanzas='0'/></x>"
+    return f"<presence to='{room}/{nick}'>{extension}</presence>".encode()
 
 
 def page_request(room: str, after: bytes, *, limit: int = 100) -> bytes:
-    """What the room's archive has after that id of its own, from its beginning for an empty one."""
-    place = b"<after>%b</after>" % after if after else b""
+    """Request the archive page that follows archive id `after`, or the first page if it is empty."""
+    position = b"<after>%b</after>" % after if after else b""
     return (
         b"<iq type='set' to='%b' id='page'><query xmlns='urn:xmpp:mam:2'>"
         b"<set xmlns='http://jabber.org/protocol/rsm'><max>%d</max>%b</set></query></iq>"
-    ) % (room.encode(), limit, place)
+    ) % (room.encode(), limit, position)
 
 
-def last_of_page(stanza: bytes) -> bytes:
-    """The archive's id of the page's last message, empty where it has none."""
+def last_archive_id(stanza: bytes) -> bytes:
+    """The archive id of the page's last message, empty for an empty page."""
     found = _LAST.search(stanza)
     return found[1] if found else b""
 
 
-def count_in(answer: bytes) -> int:
-    """How many stanzas the server says that it has handled."""
-    found = _COUNT.match(answer)
+def handled_count(ack: bytes) -> int:
+    """The number of stanzas that the server has handled."""
+    found = _COUNT.match(ack)
     if found is None:
-        raise ValueError(f"no count: {answer[:300]!r}")
+        raise ValueError(f"no count: {ack[:300]!r}")
     return int(found[1])
 
 
-def arrivals(stanza: bytes) -> Iterator[tuple[int, float]]:
-    """Number and time of sending of the message, or of each that was forwarded in what is given."""
+def parse_messages(stanza: bytes) -> Iterator[tuple[int, float]]:
+    """Yield number and send time of every message in the stanza, forwarded ones included."""
     found = _ID.findall(stanza)
     if not found or any(failure in stanza for failure in FAILURES):
         raise ValueError(f"not a message sent by this benchmark: {stanza[:300]!r}")
     return ((int(number), int(due) / _MICRO) for number, due in found)
 
 
-def end_of_stanza(buffer: bytes, place: int) -> int:
-    """Where the stanza that begins at `place` ends, or -1 when it has not all come. A stream's header is one, too.
+def end_of_stanza(buffer: bytes, start: int) -> int:
+    """The end of the stanza or stream header that begins at `start`, or -1 if it is incomplete.
 
-    A server writes no `<` that is not a tag's: in texts and attributes it is escaped.
+    Every `<` begins a tag: servers escape it in text and attributes.
     """
-    opening = _OPENING.match(buffer, place)
+    opening = _OPENING.match(buffer, start)
     if opening is None:
         return -1
     name, inside = opening[1], opening.end()
@@ -116,7 +116,7 @@ def end_of_stanza(buffer: bytes, place: int) -> int:
 
 
 def _end_of_nested(buffer: bytes, inside: int, name: bytes) -> int:
-    """Where one that holds others of its name ends: a message that forwards a message."""
+    """The end of a stanza that contains elements of its own name, such as a forwarded message."""
     depth = 1
     for tag in _tags(name).finditer(buffer, inside):
         if tag[1]:

@@ -1,29 +1,29 @@
-"""The workloads of the quality document, closed loops and open ones: each makes its people, plays, and returns figures.
+"""The workloads: each creates its users and chats, runs its clients and returns the figures.
 
-None of them believes the server: every message is accounted for, and a run with a wrong one has no figures.
+Every message is checked: a run with one missing or out of order raises `InvalidRun` and has no figures.
 """
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from bench.deployment import Deployment, Report
 from bench.figures import Figures
-from bench.stage import Report, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What a run is played on. `clients`: processes that play the client side, where a workload can be split."""
+class RunContext:
+    """`clients`: the number of client processes, for the workloads that can be sharded."""
 
-    stage: Stage
+    deployment: Deployment
     report: Report
     clients: int = 1
-    haste: float = 1.0
-    """Windows are so many times shorter: more than one in a rehearsal."""
+    speedup: float = 1.0
+    """Divides every duration; more than one in a rehearsal."""
 
-    def seconds(self, long: float) -> float:
-        return long / self.haste
+    def seconds(self, duration: float) -> float:
+        return duration / self.speedup
 
 
 Workload = Callable[..., Coroutine[Any, Any, Figures]]
-"""Takes the setting, and how large it is by names of its own."""
+"""Takes the context, and sizes as keyword arguments of its own."""

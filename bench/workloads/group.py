@@ -1,159 +1,155 @@
-"""W2: one group of online members, some of them sending; the next send on the ack of the previous one."""
+"""W2: a group of online members in a closed loop: some send, the next send on the ack of the previous one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from bench.crowd import Complaints, connected, quiet
-from bench.figures import Figures, milliseconds
+from bench.connections import ServerErrors, drain, open_connections
+from bench.driver import Signals, run_clients
+from bench.figures import Figures, latency_figures
 from bench.frames import ACK, MESSAGE, Drafts
-from bench.meter import Meter
-from bench.players import Cue, perform
-from bench.timeline import Account, Timeline, WrongDelivery
-from bench.wire import Receive
-from bench.workloads import Setting
+from bench.timeline import DeliveryCheck, InvalidRun, Timeline
+from bench.websocket import Receive
+from bench.window import Window
+from bench.workloads import RunContext
 
 WARM_UP, SECONDS = 2.0, 8.0
 SENDERS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Group:
     chat_id: str
     tokens: Sequence[str]
     after: int = 0
-    """The chat's last sequence so far."""
+    """The chat's last sequence before the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shard:
     url: str
-    room: Room
+    group: Group
     members: Sequence[int]
-    """Numbers of those who are played here; the first `SENDERS` of the room send."""
+    """Indices of the members in this shard. Members with an index below `SENDERS` send."""
 
 
 @dataclass(slots=True)
-class Fate:
-    """Of one message: when it was sent, how many have it, when the last of them got it."""
+class Delivery:
+    """One message: when it was sent, how many members received it, and when the last one did."""
 
     due: float
-    arrivals: int = 0
-    last: float = 0.0
+    receivers: int = 0
+    last_at: float = 0.0
 
-    def add(self, arrivals: int, last: float) -> None:
-        self.arrivals += arrivals
-        self.last = max(self.last, last)
+    def add(self, receivers: int, last_at: float) -> None:
+        self.receivers += receivers
+        self.last_at = max(self.last_at, last_at)
 
 
 @dataclass(slots=True)
-class Played:
+class Samples:
     acked_at: list[float] = field(default_factory=list)
     delivered_at: list[float] = field(default_factory=list)
-    fates: dict[int, Fate] = field(default_factory=dict)
+    deliveries: dict[int, Delivery] = field(default_factory=dict)
     latest: int = 0
-    account: Account = field(default_factory=Account)
+    check: DeliveryCheck = field(default_factory=DeliveryCheck)
 
-    def arrived(self, sequence: int, due: float, at: float) -> None:
+    def record(self, sequence: int, due: float, at: float) -> None:
         self.delivered_at.append(at)
-        self.fates.setdefault(sequence, Fate(due)).add(1, at)
+        self.deliveries.setdefault(sequence, Delivery(due)).add(1, at)
 
-    def __iadd__(self, other: "Played") -> "Played":
+    def __iadd__(self, other: "Samples") -> "Samples":
         self.acked_at += other.acked_at
         self.delivered_at += other.delivered_at
-        for sequence, fate in other.fates.items():
-            self.fates.setdefault(sequence, Fate(fate.due)).add(fate.arrivals, fate.last)
-        self.account += other.account
+        for sequence, delivery in other.deliveries.items():
+            self.deliveries.setdefault(sequence, Delivery(delivery.due)).add(delivery.receivers, delivery.last_at)
+        self.check += other.check
         return self
 
 
-async def w2_group(setting: Setting, *, members: int = 50) -> Figures:
+async def w2_group(context: RunContext, *, members: int = 50) -> Figures:
     """A group of 50 online members, ten of them sending; the next send on the ack of the previous one."""
-    return await measure(setting, make_room(setting, members))
+    users = context.deployment.create_users(members)
+    chat_id = context.deployment.create_group(users[0], users[1:])
+    return await measure(context, Group(chat_id, [user.token for user in users]))
 
 
-def make_room(setting: Setting, members: int) -> Room:
-    people = setting.stage.people(members)
-    chat_id = setting.stage.group(people[0], people[1:])
-    return Room(chat_id, [person.token for person in people])
-
-
-async def measure(setting: Setting, room: Room) -> Figures:
-    stage, everybody = setting.stage, range(len(room.tokens))
-    parts = [Part(stage.url, room, everybody[number :: setting.clients]) for number in range(setting.clients)]
-    results, meter = await perform(
-        stage, play, parts, warm_up=setting.seconds(WARM_UP), seconds=setting.seconds(SECONDS)
+async def measure(context: RunContext, group: Group) -> Figures:
+    deployment, members = context.deployment, range(len(group.tokens))
+    shards = [Shard(deployment.url, group, members[number :: context.clients]) for number in range(context.clients)]
+    results, window = await run_clients(
+        deployment, run_client, shards, warm_up=context.seconds(WARM_UP), seconds=context.seconds(SECONDS)
     )
-    if len({played.latest for played in results}) != 1:
-        raise WrongDelivery("the last messages did not reach every client process")
-    whole = results[0]
-    for played in results[1:]:
-        whole += played
-    return figures(whole, meter, others=len(room.tokens) - 1)
+    if len({samples.latest for samples in results}) != 1:
+        raise InvalidRun("the last messages did not reach every client process")
+    total = results[0]
+    for samples in results[1:]:
+        total += samples
+    return figures(total, window, others=len(group.tokens) - 1)
 
 
-def figures(played: Played, meter: Meter, *, others: int) -> Figures:
-    """`others` get each message besides its sender. Raises `WrongDelivery`."""
-    played.account.require_right()
-    accepted = sum(map(meter.covers, played.acked_at))
-    measured = [fate for fate in played.fates.values() if meter.covers(fate.due)]
-    complete = [fate.last - fate.due for fate in measured if fate.arrivals >= others]
+def figures(samples: Samples, window: Window, *, others: int) -> Figures:
+    """`others`: how many members receive each message. Raises `InvalidRun`."""
+    samples.check.require_passed()
+    accepted = sum(map(window.covers, samples.acked_at))
+    measured = [delivery for delivery in samples.deliveries.values() if window.covers(delivery.due)]
+    complete = [delivery.last_at - delivery.due for delivery in measured if delivery.receivers >= others]
     return {
-        "accepted_per_s": accepted / meter.seconds,
-        "deliveries_per_s": sum(map(meter.covers, played.delivered_at)) / meter.seconds,
-        **milliseconds("last_receiver", complete),
-        **meter.figures(accepted),
+        "accepted_per_s": accepted / window.seconds,
+        "deliveries_per_s": sum(map(window.covers, samples.delivered_at)) / window.seconds,
+        **latency_figures("last_receiver", complete),
+        **window.figures(accepted),
     }
 
 
-async def play(part: Part, cue: Cue) -> Played:
-    room, stopped, complaints = part.room, cue.stopped, Complaints()
-    timelines = {number: Timeline() for number in part.members}
+async def run_client(shard: Shard, signals: Signals) -> Samples:
+    group, stopped, errors = shard.group, signals.stopped, ServerErrors()
+    timelines = {number: Timeline() for number in shard.members}
     senders = {
-        number: (place, Drafts(room.chat_id, first=number * 10**9))
-        for place, number in enumerate(part.members)
+        number: (index, Drafts(group.chat_id, first=number * 10**9))
+        for index, number in enumerate(shard.members)
         if number < SENDERS
     }
 
     def send(number: int) -> None:
-        place, drafts = senders[number]
-        wires[place].write(drafts.next(perf_counter()))
+        index, drafts = senders[number]
+        sockets[index].write(drafts.next(perf_counter()))
 
     def receiver(number: int) -> Receive:
         timeline = timelines[number]
 
         def receive(frame: bytes) -> None:
             if frame.startswith(MESSAGE):
-                timeline.message(frame, perf_counter())
+                timeline.add_message(frame, perf_counter())
             elif frame.startswith(ACK):
-                timeline.ack(frame, perf_counter())
+                timeline.add_ack(frame, perf_counter())
                 if not stopped.is_set():
                     send(number)
             else:
-                complaints.read(frame)
+                errors.read(frame)
 
         return receive
 
-    tokens = [room.tokens[number] for number in part.members]
-    async with connected(part.url, tokens, [receiver(number) for number in part.members]) as wires:
-        await cue.ready()
+    tokens = [group.tokens[number] for number in shard.members]
+    async with open_connections(shard.url, tokens, [receiver(number) for number in shard.members]) as sockets:
+        await signals.ready()
         for number in senders:
             send(number)
         await stopped.wait()
-        await quiet(lambda: sum(map(len, timelines.values())))
-    complaints.require_none()
-    return _read(list(timelines.values()), after=room.after)
+        await drain(lambda: sum(map(len, timelines.values())))
+    errors.require_none()
+    return _collect(list(timelines.values()), after=group.after)
 
 
-def _read(timelines: Sequence[Timeline], *, after: int) -> Played:
-    played = Played()
+def _collect(timelines: Sequence[Timeline], *, after: int) -> Samples:
+    samples = Samples()
     for timeline in timelines:
-        for sequence, due, at in timeline.live():
-            played.arrived(sequence, due, at)
-        for sequence, due, at in timeline.own():
-            played.fates.setdefault(sequence, Fate(due))
-            played.acked_at.append(at)
-    played.latest = max(played.fates, default=after)
+        for sequence, due, at in timeline.messages():
+            samples.record(sequence, due, at)
+        for sequence, due, at in timeline.acks():
+            samples.deliveries.setdefault(sequence, Delivery(due))
+            samples.acked_at.append(at)
+    samples.latest = max(samples.deliveries, default=after)
     for timeline in timelines:
-        played.account += timeline.account(after=after, latest=played.latest)
-    return played
+        samples.check += timeline.check(after=after, latest=samples.latest)
+    return samples

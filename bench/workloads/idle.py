@@ -1,28 +1,28 @@
-"""W4: what a connection costs that nothing happens on."""
+"""W4: the memory of an idle connection."""
 
 import asyncio
 
-from bench.crowd import connected, ignore, require_open
+from bench.connections import ignore, open_connections, require_open
 from bench.figures import Figures
-from bench.workloads import Setting
+from bench.workloads import RunContext
 
-WARM = 50
-"""Connections before the first reading, so that what a process makes once is not counted."""
+WARM_UP_CONNECTIONS = 50
+"""Opened before the first reading, so that one-time allocations are not counted."""
 SECONDS = 3.0
 
 
-async def w4_idle(setting: Setting, *, connections: int = 1_000) -> Figures:
-    """1,000 idle connections: the server's memory for each."""
-    stage = setting.stage
-    await asyncio.to_thread(stage.renew_web)
-    people = stage.people(connections // 10)
-    tokens = [people[number % len(people)].token for number in range(connections)]
-    async with connected(stage.url, tokens[:WARM], [ignore] * WARM):
-        before = stage.memory("web")
-        async with connected(stage.url, tokens, [ignore] * connections) as wires:
+async def w4_idle(context: RunContext, *, connections: int = 1_000) -> Figures:
+    """1,000 idle connections: the server's memory per connection."""
+    deployment = context.deployment
+    await asyncio.to_thread(deployment.restart_web)
+    users = deployment.create_users(connections // 10)
+    tokens = [users[number % len(users)].token for number in range(connections)]
+    async with open_connections(deployment.url, tokens[:WARM_UP_CONNECTIONS], [ignore] * WARM_UP_CONNECTIONS):
+        before = deployment.memory("web")
+        async with open_connections(deployment.url, tokens, [ignore] * connections) as sockets:
             await asyncio.sleep(1.0)
-            each = (stage.memory("web") - before) / connections
-            require_open(wires)
-            async with stage.metering() as meter:
-                await asyncio.sleep(setting.seconds(SECONDS))
-    return {"kib_per_connection": each / 1024, **meter.figures(0)}
+            each = (deployment.memory("web") - before) / connections
+            require_open(sockets)
+            async with deployment.measure_window() as window:
+                await asyncio.sleep(context.seconds(SECONDS))
+    return {"kib_per_connection": each / 1024, **window.figures(0)}

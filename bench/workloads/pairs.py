@@ -1,17 +1,18 @@
-"""W1: sender→receiver pairs; the next send when the receiver has the previous one."""
+"""W1: sender→receiver pairs in a closed loop: the next send when the receiver has the previous message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from bench.crowd import Complaints, connected, quiet
-from bench.figures import Figures, milliseconds
+from bench.connections import ServerErrors, drain, open_connections
+from bench.deployment import User
+from bench.driver import Signals, run_clients
+from bench.figures import Figures, latency_figures
 from bench.frames import MESSAGE, Drafts
-from bench.meter import Meter
-from bench.players import Cue, perform
-from bench.timeline import Account, Timeline
-from bench.wire import Receive
-from bench.workloads import Setting
+from bench.timeline import DeliveryCheck, Timeline
+from bench.websocket import Receive
+from bench.window import Window
+from bench.workloads import RunContext
 
 WARM_UP, SECONDS = 2.0, 8.0
 
@@ -19,92 +20,92 @@ WARM_UP, SECONDS = 2.0, 8.0
 @dataclass(frozen=True, slots=True)
 class Pair:
     chat_id: str
-    sender: str
-    receiver: str
+    sender: User
+    receiver: User
     after: int = 0
-    """The chat's last sequence so far."""
+    """The chat's last sequence before the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shard:
     url: str
     pairs: Sequence[Pair]
 
 
 @dataclass(slots=True)
-class Played:
-    arrived: list[tuple[float, float]] = field(default_factory=list)
-    """When, and how long after it was sent."""
-    account: Account = field(default_factory=Account)
+class Samples:
+    deliveries: list[tuple[float, float]] = field(default_factory=list)
+    """Arrival time and latency."""
+    check: DeliveryCheck = field(default_factory=DeliveryCheck)
 
 
-async def w1_pairs(setting: Setting, *, pairs: int = 50) -> Figures:
-    """50 sender→receiver pairs; the next send when the receiver has the previous one."""
-    return await measure(setting, make_pairs(setting, pairs))
+async def w1_pairs(context: RunContext, *, pairs: int = 50) -> Figures:
+    """50 sender→receiver pairs; the next send when the receiver has the previous message."""
+    return await measure(context, create_pairs(context, pairs))
 
 
-def make_pairs(setting: Setting, count: int) -> list[Pair]:
-    people = setting.stage.people(2 * count)
-    couples = list(zip(people[::2], people[1::2], strict=True))
-    chats = setting.stage.directs(couples)
-    return [Pair(chat_id, one.token, other.token) for chat_id, (one, other) in zip(chats, couples, strict=True)]
+def create_pairs(context: RunContext, count: int) -> list[Pair]:
+    users = context.deployment.create_users(2 * count)
+    user_pairs = list(zip(users[::2], users[1::2], strict=True))
+    chats = context.deployment.create_direct_chats(user_pairs)
+    return [Pair(chat_id, *users) for chat_id, users in zip(chats, user_pairs, strict=True)]
 
 
-async def measure(setting: Setting, pairs: Sequence[Pair]) -> Figures:
-    stage, clients = setting.stage, setting.clients
-    parts = [Part(stage.url, pairs[number::clients]) for number in range(clients)]
-    played, meter = await perform(
-        stage, play, parts, warm_up=setting.seconds(WARM_UP), seconds=setting.seconds(SECONDS)
+async def measure(context: RunContext, pairs: Sequence[Pair]) -> Figures:
+    deployment, clients = context.deployment, context.clients
+    shards = [Shard(deployment.url, pairs[number::clients]) for number in range(clients)]
+    samples, window = await run_clients(
+        deployment, run_client, shards, warm_up=context.seconds(WARM_UP), seconds=context.seconds(SECONDS)
     )
-    return figures(played, meter)
+    return figures(samples, window)
 
 
-def figures(played: Sequence[Played], meter: Meter) -> Figures:
-    """Raises `WrongDelivery`."""
-    account = Account()
-    for each in played:
-        account += each.account
-    account.require_right()
-    latencies = [took for each in played for at, took in each.arrived if meter.covers(at)]
+def figures(samples: Sequence[Samples], window: Window) -> Figures:
+    """Raises `InvalidRun`."""
+    check = DeliveryCheck()
+    for each in samples:
+        check += each.check
+    check.require_passed()
+    latencies = [latency for each in samples for at, latency in each.deliveries if window.covers(at)]
     return {
-        "delivered_per_s": len(latencies) / meter.seconds,
-        **milliseconds("delivery", latencies),
-        **meter.figures(len(latencies)),
+        "delivered_per_s": len(latencies) / window.seconds,
+        **latency_figures("delivery", latencies),
+        **window.figures(len(latencies)),
     }
 
 
-async def play(part: Part, cue: Cue) -> Played:
-    pairs, stopped, complaints = part.pairs, cue.stopped, Complaints()
+async def run_client(shard: Shard, signals: Signals) -> Samples:
+    pairs, stopped, errors = shard.pairs, signals.stopped, ServerErrors()
     timelines = [Timeline() for _ in pairs]
     sent = [0] * len(pairs)
     drafts = [Drafts(pair.chat_id) for pair in pairs]
 
-    def send(pair: int) -> None:
-        sent[pair] += 1
-        wires[2 * pair].write(drafts[pair].next(perf_counter()))
+    def send(number: int) -> None:
+        sent[number] += 1
+        sockets[2 * number].write(drafts[number].next(perf_counter()))
 
-    def receiver(pair: int) -> Receive:
-        timeline = timelines[pair]
+    def receiver(number: int) -> Receive:
+        timeline = timelines[number]
 
         def receive(frame: bytes) -> None:
             if frame.startswith(MESSAGE):
-                timeline.message(frame, perf_counter())
+                timeline.add_message(frame, perf_counter())
                 if not stopped.is_set():
-                    send(pair)
+                    send(number)
 
         return receive
 
-    tokens = [token for pair in pairs for token in (pair.sender, pair.receiver)]
-    receivers = [receive for pair in range(len(pairs)) for receive in (complaints.read, receiver(pair))]
-    async with connected(part.url, tokens, receivers) as wires:
-        await cue.ready()
-        for pair in range(len(pairs)):
-            send(pair)
+    tokens = [token for pair in pairs for token in (pair.sender.token, pair.receiver.token)]
+    receivers = [receive for number in range(len(pairs)) for receive in (errors.read, receiver(number))]
+    async with open_connections(shard.url, tokens, receivers) as sockets:
+        await signals.ready()
+        for number in range(len(pairs)):
+            send(number)
         await stopped.wait()
-        await quiet(lambda: sum(map(len, timelines)))
-    complaints.require_none()
-    played = Played()
-    for place, timeline, count in zip(pairs, timelines, sent, strict=True):
-        played.arrived += [(at, at - due) for _, due, at in timeline.live()]
-        played.account += timeline.account(after=place.after, latest=place.after + count)
-    return played
+        await drain(lambda: sum(map(len, timelines)))
+    errors.require_none()
+    samples = Samples()
+    for pair, timeline, count in zip(pairs, timelines, sent, strict=True):
+        samples.deliveries += [(at, at - due) for _, due, at in timeline.messages()]
+        samples.check += timeline.check(after=pair.after, latest=pair.after + count)
+    return samples

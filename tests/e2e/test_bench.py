@@ -1,6 +1,6 @@
-"""The benchmark plays: every workload, small and short, with two client processes where it can be split.
+"""Runs every workload as a rehearsal, with two client processes where it can be sharded.
 
-A run in which a message is missing or out of order ends with an error. How fast it was is nobody's business here.
+A run with a message missing or out of order ends with an error. Speed is not asserted.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 from bench.launch import EXTERNAL
 from bench.results import RESULTS
 from bench.targets import HEADLINES
-from bench.workloads.listed import WORKLOADS
+from bench.workloads.registry import WORKLOADS
 from engines.processes import PROJECT_ROOT
 
 ROW = re.compile(r"\| (\w+) \| (\w+) \| -?\d")

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.frames import Drafts, ack, arrivals, moment, sequences, sync_request
-from bench.timeline import Account, Timeline, WrongDelivery
+from bench.frames import Drafts, ack, parse_messages, sequences, sync_request, to_micros
+from bench.timeline import DeliveryCheck, InvalidRun, Timeline
 from delivery.gateway.frames import Ack, SendMessage, SyncRequest, read
 from foundation.kernel.ids import ChatId
 
@@ -29,11 +29,11 @@ class TestFrames:
 
     @given(due=st.floats(0, 10**8))
     @example(due=16_500.000001)
-    def test_a_moment_is_the_same_after_its_journey(self, due: float) -> None:
-        """A machine that has run for five hours has moments that are cut off one too short."""
-        arrived = moment(due) / 10**6
-        assert moment(arrived) == moment(due)
-        assert f"1.{moment(due)}".encode() in Drafts("c-1").next(due)
+    def test_a_due_time_survives_the_round_trip(self, due: float) -> None:
+        """The example is a clock value that truncation would round down by a microsecond."""
+        arrived = to_micros(due) / 10**6
+        assert to_micros(arrived) == to_micros(due)
+        assert f"1.{to_micros(due)}".encode() in Drafts("c-1").next(due)
 
     def test_the_server_understands_the_other_frames(self) -> None:
         assert read(ack("c-1", 7).decode()) == Ack(ChatId("c-1"), 7)
@@ -41,55 +41,55 @@ class TestFrames:
 
     def test_every_message_of_a_batch_is_read(self) -> None:
         assert sequences(batch(4, 5)) == [4, 5]
-        assert list(arrivals(batch(4, 5))) == [(4, 1.5), (5, 1.5)]
+        assert list(parse_messages(batch(4, 5))) == [(4, 1.5), (5, 1.5)]
 
-    def test_a_message_of_somebody_else_is_not_taken_for_ours(self) -> None:
+    def test_a_message_of_another_client_is_refused(self) -> None:
         with pytest.raises(ValueError, match="not a frame"):
-            arrivals(b'{"type":"message","sequence":1,"client_message_id":"hello"}')
+            parse_messages(b'{"type":"message","sequence":1,"client_message_id":"hello"}')
 
 
 class TestTimeline:
-    def test_all_in_order_is_right(self) -> None:
+    def test_complete_and_in_order_passes(self) -> None:
         timeline = Timeline()
-        timeline.message(message(4), 2.0)
-        timeline.message(batch(5, 6), 3.0)
-        account = timeline.account(after=3, latest=6)
-        assert account == Account(received=3)
-        account.require_right()
-        assert [(sequence, at) for sequence, _, at in timeline.live()] == [(4, 2.0), (5, 3.0), (6, 3.0)]
+        timeline.add_message(message(4), 2.0)
+        timeline.add_message(batch(5, 6), 3.0)
+        check = timeline.check(after=3, latest=6)
+        assert check == DeliveryCheck(received=3)
+        check.require_passed()
+        assert [(sequence, at) for sequence, _, at in timeline.messages()] == [(4, 2.0), (5, 3.0), (6, 3.0)]
 
     def test_own_messages_and_synced_ones_are_not_missing(self) -> None:
         timeline = Timeline()
-        timeline.message(message(1), 2.0)
-        timeline.ack(message(2), 2.0)
-        timeline.synced(batch(3, 4))
-        assert timeline.account(after=0, latest=4).missing == 0
+        timeline.add_message(message(1), 2.0)
+        timeline.add_ack(message(2), 2.0)
+        timeline.add_sync(batch(3, 4))
+        assert timeline.check(after=0, latest=4).missing == 0
 
     def test_a_gap_fails_the_run(self) -> None:
         timeline = Timeline()
-        timeline.message(batch(1, 3), 2.0)
-        account = timeline.account(after=0, latest=4)
-        assert account.missing == 2
-        with pytest.raises(WrongDelivery, match="2 missing in 1 timelines"):
-            account.require_right()
+        timeline.add_message(batch(1, 3), 2.0)
+        check = timeline.check(after=0, latest=4)
+        assert check.missing == 2
+        with pytest.raises(InvalidRun, match="2 missing in 1 timelines"):
+            check.require_passed()
 
-    def test_disorder_fails_the_run(self) -> None:
+    def test_a_message_out_of_order_fails_the_run(self) -> None:
         timeline = Timeline()
-        timeline.message(batch(1, 3, 2), 2.0)
-        account = timeline.account(after=0, latest=3)
-        assert (account.disordered, account.missing) == (1, 0)
-        with pytest.raises(WrongDelivery, match="1 out of order"):
-            account.require_right()
+        timeline.add_message(batch(1, 3, 2), 2.0)
+        check = timeline.check(after=0, latest=3)
+        assert (check.out_of_order, check.missing) == (1, 0)
+        with pytest.raises(InvalidRun, match="1 out of order"):
+            check.require_passed()
 
-    def test_a_repeat_is_counted_and_allowed(self) -> None:
+    def test_a_duplicate_is_counted_and_allowed(self) -> None:
         timeline = Timeline()
-        timeline.message(batch(1, 2), 2.0)
-        timeline.message(batch(2, 3), 2.0)
-        account = timeline.account(after=0, latest=3)
-        assert account.repeated == 1
-        account.require_right()
+        timeline.add_message(batch(1, 2), 2.0)
+        timeline.add_message(batch(2, 3), 2.0)
+        check = timeline.check(after=0, latest=3)
+        assert check.duplicates == 1
+        check.require_passed()
 
-    def test_accounts_add_up(self) -> None:
-        account = Account(received=1, repeated=1)
-        account += Account(received=2, missing=3, timelines=1)
-        assert account == Account(received=3, repeated=1, missing=3, timelines=1)
+    def test_checks_add_up(self) -> None:
+        check = DeliveryCheck(received=1, duplicates=1)
+        check += DeliveryCheck(received=2, missing=3, incomplete=1)
+        assert check == DeliveryCheck(received=3, duplicates=1, missing=3, incomplete=1)

@@ -4,11 +4,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.peers.manners import Manner, configuration
 from bench.peers.packages import PeerMissing, find_packages
 from bench.peers.pairs import require_acknowledged
-from bench.peers.turns import CLIENT, SERVERS, Pair, table
-from bench.timeline import WrongDelivery
+from bench.peers.profiles import Profile, configuration
+from bench.timeline import InvalidRun
 
 LIBRARY = "usr/lib/x86_64-linux-gnu/ejabberd-23.01-1"
 FILES = (
@@ -36,11 +35,11 @@ class TestPackages:
         assert packages.postgres == tmp_path / "usr/lib/postgresql/15/bin"
         assert packages.versions == "ejabberd 23.01-1, PostgreSQL 15"
 
-    def test_who_has_none_is_told_what_to_install(self, tmp_path: Path) -> None:
+    def test_the_error_names_the_packages_to_install(self, tmp_path: Path) -> None:
         with pytest.raises(PeerMissing, match=r"install ejabberd erlang-p1-pgsql postgresql$"):
             find_packages(tmp_path)
 
-    def test_who_has_some_is_told_of_the_rest(self, tmp_path: Path) -> None:
+    def test_the_error_names_only_the_missing_packages(self, tmp_path: Path) -> None:
         with pytest.raises(PeerMissing, match=r"install postgresql$"):
             find_packages(install(tmp_path, *(name for name in FILES if "postgresql" not in name)))
 
@@ -59,56 +58,46 @@ modules:
 """
 
 
-def set_up(manner: Manner) -> dict[str, Any]:
-    text = configuration(manner, SHIPPED, listener={"ip": "127.0.0.1", "port": 7}, database={"sql_type": "pgsql"})
+def configure(profile: Profile) -> dict[str, Any]:
+    text = configuration(profile, SHIPPED, listener={"ip": "127.0.0.1", "port": 7}, database={"sql_type": "pgsql"})
     return dict(yaml.safe_load(text))
 
 
-class TestManners:
-    @pytest.mark.parametrize("manner", Manner)
-    def test_each_listens_once_without_limits_and_archives_everything(self, manner: Manner) -> None:
-        whole = set_up(manner)
+class TestProfiles:
+    @pytest.mark.parametrize("profile", Profile)
+    def test_each_listens_once_without_limits_and_archives_everything(self, profile: Profile) -> None:
+        merged = configure(profile)
         listener = {"module": "ejabberd_c2s", "access": "all", "shaper": "none", "backlog": 1024}
-        assert whole["listen"] == [{**listener, "ip": "127.0.0.1", "port": 7}]
-        assert (whole["sql_type"], whole["auth_password_format"]) == ("pgsql", "plain")
-        assert whole["modules"]["mod_mam"] == {"db_type": "sql", "default": "always"}
-        assert whole["modules"]["mod_muc"]["default_room_options"] == {"persistent": True, "mam": True}
+        assert merged["listen"] == [{**listener, "ip": "127.0.0.1", "port": 7}]
+        assert (merged["sql_type"], merged["auth_password_format"]) == ("pgsql", "plain")
+        assert merged["modules"]["mod_mam"] == {"db_type": "sql", "default": "always"}
+        assert merged["modules"]["mod_muc"]["default_room_options"] == {"persistent": True, "mam": True}
 
-    def test_a_bare_one_has_nothing_else(self) -> None:
-        assert set_up(Manner.BARE)["modules"].keys() == {"mod_mam", "mod_muc"}
+    def test_bare_has_no_other_modules(self) -> None:
+        assert configure(Profile.BARE)["modules"].keys() == {"mod_mam", "mod_muc"}
 
-    @pytest.mark.parametrize("manner", [Manner.SHIPPED, Manner.ACKNOWLEDGING])
-    def test_the_others_have_what_the_package_has_but_tls(self, manner: Manner) -> None:
-        whole = set_up(manner)
-        assert whole["loglevel"] == "info"
-        assert whole["shaper_rules"] == {"max_user_offline_messages": {5000: "admin", 100: "all"}}
-        assert whole["modules"].keys() == {"mod_privacy", "mod_mam", "mod_muc"}
-        assert whole["modules"]["mod_muc"]["access_create"] == "muc_create"
-        assert not {"define_macro", "certfiles", "c2s_protocol_options"} & whole.keys()
+    @pytest.mark.parametrize("profile", [Profile.SHIPPED, Profile.ACKNOWLEDGING])
+    def test_the_others_have_the_package_configuration_without_tls(self, profile: Profile) -> None:
+        merged = configure(profile)
+        assert merged["loglevel"] == "info"
+        assert merged["shaper_rules"] == {"max_user_offline_messages": {5000: "admin", 100: "all"}}
+        assert merged["modules"].keys() == {"mod_privacy", "mod_mam", "mod_muc"}
+        assert merged["modules"]["mod_muc"]["access_create"] == "muc_create"
+        assert not {"define_macro", "certfiles", "c2s_protocol_options"} & merged.keys()
 
-    def test_senders_ask_in_one_of_them_only(self) -> None:
-        assert [manner for manner in Manner if manner.acknowledges] == [Manner.ACKNOWLEDGING]
+    def test_only_one_profile_requests_acks(self) -> None:
+        assert [profile for profile in Profile if profile.acknowledges] == [Profile.ACKNOWLEDGING]
 
 
 class TestAcknowledged:
-    def test_each_sender_was_told_of_each_message(self) -> None:
-        require_acknowledged([answered(1, 2, 3), answered(1), []], [3, 1, 0])
+    def test_one_ack_per_message_in_order_passes(self) -> None:
+        require_acknowledged([acks(1, 2, 3), acks(1), []], [3, 1, 0])
 
     @pytest.mark.parametrize("counts", [(1, 2), (1, 3, 3), (2, 1, 3), (1, 2, 3, 4)])
-    def test_a_sender_who_was_not_makes_the_run_worthless(self, counts: tuple[int, ...]) -> None:
-        with pytest.raises(WrongDelivery, match="sender 1 sent 3 messages"):
-            require_acknowledged([answered(1), answered(*counts)], [1, 3])
+    def test_a_missing_or_misplaced_ack_fails_the_run(self, counts: tuple[int, ...]) -> None:
+        with pytest.raises(InvalidRun, match="sender 1 sent 3 messages"):
+            require_acknowledged([acks(1), acks(*counts)], [1, 3])
 
 
-def answered(*counts: int) -> list[bytes]:
+def acks(*counts: int) -> list[bytes]:
     return [f"<a xmlns='urn:xmpp:sm:3' h='{count}'/>".encode() for count in counts]
-
-
-class TestTable:
-    def test_it_has_each_pair_and_the_medians(self) -> None:
-        figures = ("messages_per_s", "page_p99_ms", SERVERS, CLIENT)
-        peer, parley = dict.fromkeys(figures, 10.0), dict.fromkeys(figures, 20.0)
-        pairs = [Pair(peer, parley), Pair(peer, peer), Pair(parley, parley)]
-        assert table({"W3": pairs}).splitlines()[2] == (
-            "| W3 | messages_per_s | 10, 10, 20 | 20, 10, 20 | 2, 1, 1 | 10, 20: 1 |"
-        )

@@ -11,7 +11,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 def words_of(svg: str) -> list[str]:
-    """The texts of a picture, which has to be well-formed XML."""
+    """The texts of a picture. Fails unless it is well-formed XML."""
     return ["".join(text.itertext()) for text in ET.fromstring(svg).iter(f"{NAMESPACE}text")]
 
 
@@ -51,20 +51,20 @@ class TestPicture:
         words = words_of(picture({"W2": {"cpu_ms_web": one(1.25), "cpu_ms_client": one(0.5)}}, subtitle=""))
         assert {"1.25", "0.50", "1.75 ms"} <= set(words)
 
-    def test_a_figure_of_nothing_can_be_drawn(self) -> None:
+    def test_a_figure_of_zero_can_be_drawn(self) -> None:
         assert "0" in words_of(picture({"W5": {"durable_per_s": one(0.0)}}, subtitle=""))
 
-    def test_it_says_when_others_used_the_machine(self) -> None:
+    def test_it_notes_other_load_on_the_machine(self) -> None:
         figures = {"delivered_per_s": one(5.0), "core_share_others": one(1.5)}
-        assert any("Disturbed" in word and "1.5" in word for word in words_of(picture({"W1": figures}, subtitle="")))
+        assert any("Noisy" in word and "1.5" in word for word in words_of(picture({"W1": figures}, subtitle="")))
         figures["core_share_others"] = one(0.05)
-        assert not any("Disturbed" in word for word in words_of(picture({"W1": figures}, subtitle="")))
+        assert not any("Noisy" in word for word in words_of(picture({"W1": figures}, subtitle="")))
 
 
 class TestCurves:
     rows = ({"messages": 1_000.0, "rate": 50.5}, {"messages": 100_000.0, "rate": 49.5})
 
-    def test_they_show_every_point_and_where_it_stands(self) -> None:
+    def test_they_label_every_point(self) -> None:
         words = words_of(curves(self.rows, along="messages", panels={"rate": "Rate"}, subtitle="s"))
         assert {"Rate", "50.5", "49.5", "1,000", "100,000"} <= set(words)
 

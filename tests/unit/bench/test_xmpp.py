@@ -6,12 +6,12 @@ import pytest
 from bench.peers.stanzas import (
     HEADER,
     Messages,
-    arrivals,
     authentication,
-    count_in,
     end_of_stanza,
-    last_of_page,
+    handled_count,
+    last_archive_id,
     page_request,
+    parse_messages,
 )
 from bench.peers.xmpp import Refused, Stream
 
@@ -36,7 +36,7 @@ EVERYTHING = (CHAT, ONLINE, FORWARDED, ENTERED, FIN, CHAT)
 
 def received(pieces: Sequence[bytes]) -> list[bytes]:
     got, stream = list[bytes](), Stream()
-    stream.deliver_to(got.append)
+    stream.set_receiver(got.append)
     for piece in pieces:
         stream.data_received(piece)
     return got
@@ -60,28 +60,28 @@ class TestStream:
         features = b"<stream:features><bind xmlns='urn:x'/></stream:features>"
         assert received([HEADER + features]) == [HEADER, features]
 
-    async def test_one_waits_for_an_answer_and_drops_what_comes_before(self) -> None:
+    async def test_a_wait_drops_the_stanzas_before_its_answer(self) -> None:
         stream = Stream()
         stream.data_received(ONLINE + FIN + CHAT)
-        assert await stream.answer(b"<message") == CHAT
+        assert await stream.wait_for(b"<message") == CHAT
 
     async def test_an_error_ends_the_wait(self) -> None:
         stream = Stream()
         stream.data_received(b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>")
         with pytest.raises(Refused, match="not-authorized"):
-            await stream.answer(b"<success")
+            await stream.wait_for(b"<success")
 
     async def test_a_server_that_does_not_count_stanzas_ends_the_wait(self) -> None:
         stream = Stream()
         stream.data_received(b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request/></failed>")
         with pytest.raises(Refused, match="unexpected-request"):
-            await stream.answer(b"<enabled")
+            await stream.wait_for(b"<enabled")
 
     async def test_a_closed_connection_ends_the_wait(self) -> None:
         stream = Stream()
         asyncio.get_running_loop().call_soon(stream.connection_lost, None)
         with pytest.raises(Refused):
-            await stream.answer(b"<success")
+            await stream.wait_for(b"<success")
 
 
 class TestEndOfStanza:
@@ -93,10 +93,10 @@ class TestEndOfStanza:
         stanza = b"<message to='a>b/' from=\"it's/>\"><body>x</body></message>"
         assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
 
-    def test_one_without_content_ends_with_its_tag(self) -> None:
+    def test_an_empty_stanza_ends_with_its_tag(self) -> None:
         assert end_of_stanza(b"<iq id='1'/>" + CHAT, 0) == len(b"<iq id='1'/>")
 
-    def test_an_empty_one_of_the_same_name_may_be_inside(self) -> None:
+    def test_an_empty_element_of_the_same_name_may_be_nested(self) -> None:
         stanza = b"<message><forwarded><message id='1'/></forwarded><body>x</body></message>"
         assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
 
@@ -105,7 +105,7 @@ class TestEndOfStanza:
         assert end_of_stanza(stanza + CHAT, 0) == len(stanza)
 
     @pytest.mark.parametrize("part", [b"", b" ", b"<", b"<mess", b"<message to='a", b"<message>", CHAT[:-1]])
-    def test_what_has_not_all_come_has_no_end(self, part: bytes) -> None:
+    def test_an_incomplete_stanza_has_no_end(self, part: bytes) -> None:
         assert end_of_stanza(part, 0) == -1
 
 
@@ -113,31 +113,31 @@ class TestStanzas:
     def test_a_message_carries_its_number_and_its_time(self) -> None:
         messages = Messages("u2@localhost", kind="chat", first=6)
         stanza = messages.next(1.5)
-        assert list(arrivals(stanza)) == [(7, 1.5)]
+        assert list(parse_messages(stanza)) == [(7, 1.5)]
         assert messages.number == 7
         assert b"<body>" + b"x" * 120 + b"</body>" in stanza
 
-    def test_the_ids_of_an_archive_are_not_taken_for_ours(self) -> None:
-        assert list(arrivals(CHAT)) == [(7, 1.5)]
-        assert list(arrivals(CHAT + FORWARDED)) == [(7, 1.5), (8, 2.5)]
+    def test_archive_ids_are_not_message_ids(self) -> None:
+        assert list(parse_messages(CHAT)) == [(7, 1.5)]
+        assert list(parse_messages(CHAT + FORWARDED)) == [(7, 1.5), (8, 2.5)]
 
     @pytest.mark.parametrize("stanza", [ONLINE, CHAT.replace(b"'chat'", b"'error'")])
-    def test_what_is_not_ours_is_refused(self, stanza: bytes) -> None:
+    def test_other_stanzas_are_refused(self, stanza: bytes) -> None:
         with pytest.raises(ValueError, match="not a message"):
-            arrivals(stanza)
+            parse_messages(stanza)
 
-    def test_a_page_goes_on_where_the_last_one_ended(self) -> None:
+    def test_a_page_continues_the_previous_one(self) -> None:
         assert b"<after>" not in page_request("r1@rooms.localhost", b"")
-        assert b"<max>100</max><after>18</after>" in page_request("r1@rooms.localhost", last_of_page(FIN))
+        assert b"<max>100</max><after>18</after>" in page_request("r1@rooms.localhost", last_archive_id(FIN))
 
     @pytest.mark.parametrize("answer", [b"<a xmlns='urn:xmpp:sm:3' h='12'/>", b"<a h='12' xmlns='urn:xmpp:sm:3'/>"])
-    def test_an_answer_says_how_many_were_handled(self, answer: bytes) -> None:
+    def test_an_ack_gives_the_count_of_handled_stanzas(self, answer: bytes) -> None:
         assert received([answer]) == [answer]
-        assert count_in(answer) == 12
+        assert handled_count(answer) == 12
 
-    def test_an_answer_without_a_number_is_none(self) -> None:
+    def test_an_ack_without_a_count_is_refused(self) -> None:
         with pytest.raises(ValueError, match="no count"):
-            count_in(b"<a xmlns='urn:xmpp:sm:3'/>")
+            handled_count(b"<a xmlns='urn:xmpp:sm:3'/>")
 
-    def test_a_password_is_sent_plainly(self) -> None:
+    def test_authentication_is_sasl_plain(self) -> None:
         assert b">AHUxAHNlY3JldA==</auth>" in authentication("u1", "secret")

@@ -1,4 +1,4 @@
-"""Where the peer's workloads play: a running ejabberd, users and rooms as wanted, and what its processes use."""
+"""A running ejabberd as the workloads see it: it creates users and rooms and reads what the processes use."""
 
 import tempfile
 import time
@@ -9,17 +9,17 @@ from pathlib import Path
 
 import psutil
 
-from bench.meter import Meter, metering
+from bench.deployment import IDLE_CPU_SHARE, Report
 from bench.peers.ejabberd import EjabberdEngine
-from bench.peers.manners import Manner
 from bench.peers.packages import Packages
 from bench.peers.postgres import PostgresEngine
+from bench.peers.profiles import Profile
 from bench.peers.stanzas import HOST, ROOMS
 from bench.processes import ClientProcesses
-from bench.stage import IDLE_SHARE, Report
-from bench.timeline import WrongDelivery
+from bench.timeline import InvalidRun
+from bench.window import Window, measure_window
 
-PASSWORD = "secret"  # noqa: S105 - of users who live as long as the benchmark
+PASSWORD = "secret"  # noqa: S105 - of users that exist only in the benchmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class User:
         return f"{self.name}@{HOST}"
 
 
-class PeerStage:
-    """ejabberd and its PostgreSQL. Users and rooms are new ones for each run, as they are with Parley."""
+class PeerDeployment:
+    """ejabberd and its PostgreSQL. As with Parley, each run gets new users and rooms."""
 
-    def __init__(self, postgres: PostgresEngine, ejabberd: EjabberdEngine, *, versions: str, manner: Manner) -> None:
+    def __init__(self, postgres: PostgresEngine, ejabberd: EjabberdEngine, *, versions: str, profile: Profile) -> None:
         self._postgres = postgres
         self._processes = {engine.name: psutil.Process(engine.process.pid) for engine in (ejabberd, postgres)}
         self.clients = ClientProcesses()
         self._users = self._rooms = 0
         self.port = ejabberd.port
         self.versions = versions
-        self.manner = manner
+        self.profile = profile
 
-    def users(self, count: int) -> list[User]:
+    def create_users(self, count: int) -> list[User]:
         first, self._users = self._users + 1, self._users + count
         self._postgres.execute(
             f"INSERT INTO users (username, password) SELECT 'u' || n, '{PASSWORD}' "  # noqa: S608 - our own numbers
@@ -51,55 +51,54 @@ class PeerStage:
         )
         return [User(f"u{number}") for number in range(first, self._users + 1)]
 
-    def room(self) -> str:
-        """An address where none is yet: the first who enters makes it."""
+    def new_room(self) -> str:
+        """An unused address: the first user to join creates the room."""
         self._rooms += 1
         return f"r{self._rooms}@{ROOMS}"
 
     def require_archived(self, owners: Sequence[str], count: int) -> None:
-        """Raises `WrongDelivery` when the archives of these users, or of this room, do not hold so many messages."""
+        """Raises `InvalidRun` unless the archives of these users or rooms hold `count` messages."""
         names = ", ".join(f"'{owner}'" for owner in owners)
         found = self._postgres.execute(f"SELECT count(*) FROM archive WHERE username IN ({names})")  # noqa: S608
         if int(found) != count:
-            raise WrongDelivery(f"{count} messages to be archived, and {found} are")
+            raise InvalidRun(f"{found} of {count} messages are archived")
 
-    def settle(self, *, within: float = 60.0) -> None:
-        """Return when it has done what was left to do."""
-        deadline, pause = time.monotonic() + within, 0.5
+    def wait_until_idle(self, *, timeout: float = 60.0) -> None:
+        """Return when it has finished pending work, or after `timeout` seconds."""
+        deadline, interval = time.monotonic() + timeout, 0.5
         while time.monotonic() < deadline:
-            before = sum(map(_cpu_of_all, self._processes.values()))
-            time.sleep(pause)
-            if sum(map(_cpu_of_all, self._processes.values())) - before < IDLE_SHARE * pause:
+            before = sum(map(_tree_cpu, self._processes.values()))
+            time.sleep(interval)
+            if sum(map(_tree_cpu, self._processes.values())) - before < IDLE_CPU_SHARE * interval:
                 return
 
-    def metering(self) -> AbstractAsyncContextManager[Meter]:
-        """`async with stage.metering() as meter:` around the measured window."""
-        return metering(self.cpu, dict)
+    def measure_window(self) -> AbstractAsyncContextManager[Window]:
+        return measure_window(self.cpu, dict)
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of CPU so far: of each server with all that it has started, and of the client."""
-        used = {name: _cpu_of_all(process) for name, process in self._processes.items()}
+        """Seconds of CPU used so far by each server with its children, and by the client."""
+        used = {name: _tree_cpu(process) for name, process in self._processes.items()}
         return {**used, "client": self.clients.cpu()}
 
 
 @contextmanager
-def running_peer(packages: Packages, manner: Manner, report: Report) -> Iterator[PeerStage]:
-    """Both servers, stopped with the block."""
+def running_peer(packages: Packages, profile: Profile, report: Report) -> Iterator[PeerDeployment]:
+    """Run both servers for the length of the block."""
     with ExitStack() as stack:
-        report(f"starting the peer, {packages.versions}, {manner}: {manner.meaning}")
+        report(f"starting the peer, {packages.versions}, {profile}: {profile.description}")
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-peer-")))
-        # The servers' own directories are theirs alone, and they have to get there.
+        # The servers run as other users and must be able to enter their own directories below.
         directory.chmod(0o711)
         postgres = PostgresEngine(packages.postgres, directory / "postgres")
         stack.enter_context(postgres)
         postgres.create_database(packages.schema)
-        ejabberd = EjabberdEngine(packages, postgres, directory / "ejabberd", manner=manner)
+        ejabberd = EjabberdEngine(packages, postgres, directory / "ejabberd", profile=profile)
         stack.enter_context(ejabberd)
-        yield PeerStage(postgres, ejabberd, versions=packages.versions, manner=manner)
+        yield PeerDeployment(postgres, ejabberd, versions=packages.versions, profile=profile)
 
 
-def _cpu_of_all(process: psutil.Process) -> float:
-    """Of a process, of those it has started, and of those among them that have ended."""
+def _tree_cpu(process: psutil.Process) -> float:
+    """CPU of a process and all its descendants, those that have exited included."""
     total = 0.0
     for each in (process, *process.children(recursive=True)):
         try:

@@ -1,4 +1,4 @@
-"""Every workload by its name in the quality document."""
+"""Every workload by its name."""
 
 from collections.abc import Mapping
 
@@ -23,8 +23,8 @@ WORKLOADS: dict[str, Workload] = {
     "STORM": storm,
 }
 
-HASTE = 10.0
-REHEARSED: Mapping[str, Mapping[str, int]] = {
+REHEARSAL_SPEEDUP = 10.0
+REHEARSAL_SIZES: Mapping[str, Mapping[str, int]] = {
     "W1": {"pairs": 5},
     "W2": {"members": 12},
     "W3": {"members": 3, "messages": 250},
@@ -34,4 +34,4 @@ REHEARSED: Mapping[str, Mapping[str, int]] = {
     "W7": {"members": 20, "messages": 5},
     "STORM": {"clients": 20, "missed": 150},
 }
-"""A rehearsal: every workload as small and short as shows whether it works."""
+"""Sizes for a rehearsal (smoke test): as small as shows that the workload works."""

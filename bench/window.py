@@ -1,7 +1,4 @@
-"""What a measured window cost: CPU of every process, DynamoDB requests and items, Redis commands.
-
-Read twice, right before and right after the window, in a thread of its own: two scrapes are all that measuring costs.
-"""
+"""The measured window of a run and its cost: CPU of every process, DynamoDB requests and items, Redis commands."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,9 +13,9 @@ from bench.figures import Figures
 Readings = Mapping[str, float]
 PER_MESSAGE = ("dynamodb_requests", "dynamodb_items", "redis_commands")
 BUSY, STOLEN = "busy", "stolen"
-DISTURBANCES = ("core_share_others", f"core_share_{STOLEN}")
-DISTURBED = 0.2
-"""Of a core: others who use more disturb the measurement."""
+NOISE_FIGURES = ("core_share_others", f"core_share_{STOLEN}")
+NOISE_LIMIT = 0.2
+"""Share of a core. Above it, other load on the machine distorts the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +31,36 @@ class Mean:
 MEANS = (
     Mean("messages_per_transaction", "committed_messages", "commits"),
     Mean("transaction_ms", "transaction_seconds", "transactions", 1000),
-    Mean("kafka_ms", "announcing_seconds", "announcings", 1000),
-    Mean("answer_ms", "answering_seconds", "answers", 1000),
+    Mean("kafka_ms", "publish_seconds", "publishes", 1000),
+    Mean("answer_ms", "send_seconds", "sends", 1000),
 )
 
 
 @dataclass(slots=True)
-class Meter:
-    """Its figures are there once the window is over."""
+class Window:
+    """Filled in when the window ends."""
 
-    begun: float = 0.0
+    started: float = 0.0
     ended: float = 0.0
     others: str = "others"
-    """Who else uses the machine: the engines too, where somebody else runs them."""
+    """The name for all other load on the machine, which includes external engines."""
     cpu: dict[str, float] = field(default_factory=dict)
-    queued: dict[str, float] = field(default_factory=dict)
-    """Seconds for which a process's first thread could have gone on, and had no processor."""
+    run_queue_wait: dict[str, float] = field(default_factory=dict)
+    """Seconds each process's main thread was runnable but waited for a processor."""
     machine: dict[str, float] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
-        return self.ended - self.begun
+        return self.ended - self.started
 
-    def covers(self, moment: float) -> bool:
-        return self.begun <= moment < self.ended
+    def covers(self, at: float) -> bool:
+        return self.started <= at < self.ended
 
     def figures(self, messages: int) -> Figures:
-        """What each message cost, and how much of a core each process was busy.
+        """Cost per message, mean latencies of the store, Kafka and the send, and the share of a core each process used.
 
-        So are the others, who share the machine, and what its host has `stolen`: a run with much of either says little.
-        Beside them what a message waits for: the store, Kafka, its answer, and each process for a processor.
+        `core_share_others` and `core_share_stolen` (by the hypervisor) say how far to trust the run.
         """
         figures: Figures = {}
         if messages:
@@ -83,29 +79,30 @@ class Meter:
             STOLEN: self.machine[STOLEN],
         }
         figures |= {f"core_share_{name}": used / self.seconds for name, used in busy.items()}
-        return figures | {f"queued_share_{name}": waited / self.seconds for name, waited in self.queued.items()}
+        return figures | {f"queued_share_{name}": waited / self.seconds for name, waited in self.run_queue_wait.items()}
 
 
 @asynccontextmanager
-async def metering(
+async def measure_window(
     cpu: Callable[[], Readings],
     counters: Callable[[], Readings],
     *,
-    queued: Callable[[], Readings] = dict,
+    run_queue_wait: Callable[[], Readings] = dict,
     others: str = "others",
-) -> AsyncIterator[Meter]:
-    """The body is the window. The scrapes lie outside the CPU readings, so that no process pays for them."""
-    meter = Meter(others=others)
-    counted = await asyncio.to_thread(counters)
-    used, waited, whole, meter.begun = cpu(), queued(), _machine(), perf_counter()
-    yield meter
-    meter.cpu, meter.queued = _difference(cpu(), used), _difference(queued(), waited)
-    meter.machine, meter.ended = _difference(_machine(), whole), perf_counter()
-    meter.counters = _difference(await asyncio.to_thread(counters), counted)
+) -> AsyncIterator[Window]:
+    """Measure the body. The counters are scraped outside the CPU readings, which so exclude the cost of scraping."""
+    window = Window(others=others)
+    counters_before = await asyncio.to_thread(counters)
+    cpu_before, wait_before, machine_before, window.started = cpu(), run_queue_wait(), _machine_cpu(), perf_counter()
+    yield window
+    window.cpu = _difference(cpu(), cpu_before)
+    window.run_queue_wait = _difference(run_queue_wait(), wait_before)
+    window.machine, window.ended = _difference(_machine_cpu(), machine_before), perf_counter()
+    window.counters = _difference(await asyncio.to_thread(counters), counters_before)
 
 
-def _machine() -> dict[str, float]:
-    """Seconds of all cores together."""
+def _machine_cpu() -> dict[str, float]:
+    """Seconds, summed over all cores."""
     times = psutil.cpu_times()
     stolen = getattr(times, "steal", 0.0)
     return {BUSY: sum(times) - times.idle - getattr(times, "iowait", 0.0) - stolen, STOLEN: stolen}

@@ -1,4 +1,4 @@
-"""Who the peer's servers run as: both refuse to be root, so that under root they are their packages' own users."""
+"""The system users of the peer's servers, which refuse to run as root."""
 
 import os
 import shutil
@@ -8,20 +8,20 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """A user of the system for whom root acts. Anybody else acts for himself."""
+class SystemUser:
+    """The user that root runs a server as. Without root, the server runs as the current user."""
 
     name: str
 
     def command(self, command: Sequence[str]) -> tuple[str, ...]:
-        """The same as this user, in the same process. It dies with its parent, which a change of user would undo."""
+        """Wrap a command to run as this user. A change of user clears the parent-death signal, so it is set again."""
         if os.geteuid() != 0:
             return tuple(command)
         user = ("--reuid", self.name, "--regid", self.name, "--init-groups")
         return ("setpriv", *user, "--pdeathsig", "KILL", "--", *command)
 
     def directory(self, path: Path) -> Path:
-        """Made, and this user's own."""
+        """Create a directory owned by this user."""
         path.mkdir(mode=0o700)
         if os.geteuid() == 0:
             shutil.chown(path, self.name, self.name)

@@ -1,7 +1,4 @@
-"""How the peer is set up: with no more than the workloads need, or as its package ships it.
-
-Which it is decides how fast it is, so every comparison names it.
-"""
+"""The configurations of the peer. The profile decides its speed, so every comparison names it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,11 +11,11 @@ from bench.peers.stanzas import HOST, ROOMS
 ARCHIVE = {"db_type": "sql", "default": "always"}
 ROOM = {"persistent": True, "mam": True}
 UNUSED = ("certfiles", "define_macro", "c2s_ciphers", "s2s_ciphers", "c2s_protocol_options", "s2s_protocol_options")
-"""What the package says of TLS, which nobody speaks here."""
+"""TLS options: the benchmark does not use TLS."""
 
 
-class Manner(StrEnum):
-    """From the least that ejabberd can do to what Parley does."""
+class Profile(StrEnum):
+    """In the order of work done per message; the last does as much as Parley."""
 
     BARE = "bare"
     SHIPPED = "shipped"
@@ -26,30 +23,30 @@ class Manner(StrEnum):
 
     @property
     def acknowledges(self) -> bool:
-        """Whether who sends to one person asks to be told that the server has it. A room tells its senders anyway."""
-        return self is Manner.ACKNOWLEDGING
+        """Whether senders of one-to-one messages request acks. Senders in a room get their own copy as one."""
+        return self is Profile.ACKNOWLEDGING
 
     @property
-    def meaning(self) -> str:
-        return _MEANING[self]
+    def description(self) -> str:
+        return _DESCRIPTIONS[self]
 
 
-_MEANING = {
-    Manner.BARE: "two modules, the archive and rooms",
-    Manner.SHIPPED: "the modules and options of its package's configuration",
-    Manner.ACKNOWLEDGING: "as shipped, and senders are told that the server has a message, as Parley tells them (W1)",
+_DESCRIPTIONS = {
+    Profile.BARE: "two modules, the archive and rooms",
+    Profile.SHIPPED: "the modules and options of its package's configuration",
+    Profile.ACKNOWLEDGING: "as shipped, and the server acknowledges each message to its sender, as Parley does (W1)",
 }
 
 
-def configuration(manner: Manner, shipped: str, *, listener: Mapping[str, Any], database: Mapping[str, Any]) -> str:
-    """One that listens once, without TLS and without limits, and archives every message in the database."""
+def configuration(profile: Profile, shipped: str, *, listener: Mapping[str, Any], database: Mapping[str, Any]) -> str:
+    """One listener, no TLS, no limits, and every message archived in the database."""
     base: dict[str, Any] = {"loglevel": "warning", "default_db": "sql", "modules": {"mod_muc": {"db_type": "sql"}}}
-    if manner is not Manner.BARE:
+    if profile is not Profile.BARE:
         base = {name: value for name, value in yaml.safe_load(shipped).items() if name not in UNUSED}
     modules = dict(base["modules"])
     modules["mod_mam"] = ARCHIVE
     modules["mod_muc"] = {**modules["mod_muc"], "host": ROOMS, "access_mam": "all", "default_room_options": ROOM}
-    whole = {
+    merged = {
         **base,
         "hosts": [HOST],
         "listen": [{"module": "ejabberd_c2s", "access": "all", "shaper": "none", "backlog": 1024, **listener}],
@@ -58,4 +55,4 @@ def configuration(manner: Manner, shipped: str, *, listener: Mapping[str, Any], 
         **database,
         "modules": modules,
     }
-    return yaml.safe_dump(whole)
+    return yaml.safe_dump(merged)

@@ -3,13 +3,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.wire import Wire, frame
+from bench.websocket import WebSocket, frame
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 
 
 class Recorder(asyncio.Transport):
-    """What a wire writes."""
+    """Records what a socket writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,7 +19,7 @@ class Recorder(asyncio.Transport):
         self.written.append(bytes(data))
 
     def abort(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def served(payload: bytes, *, opcode: int = 1) -> bytes:
@@ -32,21 +32,21 @@ def served(payload: bytes, *, opcode: int = 1) -> bytes:
     return bytes((0x80 | opcode, 127)) + size.to_bytes(8) + payload
 
 
-def fed(pieces: Sequence[bytes]) -> tuple[Wire, list[bytes], Recorder]:
+def fed(pieces: Sequence[bytes]) -> tuple[WebSocket, list[bytes], Recorder]:
     got, recorder = list[bytes](), Recorder()
-    wire = Wire(got.append)
-    wire.connection_made(recorder)
+    socket = WebSocket(got.append)
+    socket.connection_made(recorder)
     for piece in pieces:
-        wire.data_received(piece)
-    return wire, got, recorder
+        socket.data_received(piece)
+    return socket, got, recorder
 
 
-class TestWire:
-    async def test_the_first_frame_is_the_welcome_and_the_rest_is_received(self) -> None:
-        wire, got, _ = fed([UPGRADED + served(b"connected") + served(b"one") + served(b"two")])
-        assert await wire.ready == b"connected"
+class TestWebSocket:
+    async def test_the_first_frame_resolves_ready_and_the_rest_is_received(self) -> None:
+        socket, got, _ = fed([UPGRADED + served(b"connected") + served(b"one") + served(b"two")])
+        assert await socket.ready == b"connected"
         assert got == [b"one", b"two"]
-        assert wire.is_open
+        assert socket.is_open
 
     @pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536])
     async def test_frames_of_any_size_arrive_whole(self, size: int) -> None:
@@ -63,23 +63,23 @@ class TestWire:
         assert recorder.written == [frame(b"hello", opcode=10)]
         assert got == []
 
-    async def test_a_close_tells_its_code(self) -> None:
-        wire, _, recorder = fed([UPGRADED + served(b"connected") + served((4409).to_bytes(2), opcode=8)])
-        assert await wire.closed == 4409
-        wire.write(b"too late")
+    async def test_a_close_frame_gives_its_code(self) -> None:
+        socket, _, recorder = fed([UPGRADED + served(b"connected") + served((4409).to_bytes(2), opcode=8)])
+        assert await socket.closed == 4409
+        socket.write(b"too late")
         assert recorder.written == []
 
     async def test_a_refused_upgrade_is_an_error(self) -> None:
-        wire, _, _ = fed([b"HTTP/1.1 403 Forbidden\r\n\r\n"])
+        socket, _, _ = fed([b"HTTP/1.1 403 Forbidden\r\n\r\n"])
         with pytest.raises(ConnectionError, match="403"):
-            await wire.ready
+            await socket.ready
 
-    async def test_a_connection_that_ends_before_the_welcome_is_an_error(self) -> None:
-        wire, _, _ = fed([UPGRADED])
-        wire.connection_lost(None)
+    async def test_a_connection_that_ends_before_it_is_ready_is_an_error(self) -> None:
+        socket, _, _ = fed([UPGRADED])
+        socket.connection_lost(None)
         with pytest.raises(ConnectionError):
-            await wire.ready
-        assert not wire.is_open
+            await socket.ready
+        assert not socket.is_open
 
     @pytest.mark.parametrize("size", [5, 125, 126, 5_000])
     def test_what_is_written_is_a_masked_text_frame(self, size: int) -> None:

@@ -1,7 +1,7 @@
-"""A WebSocket client that costs next to nothing, so that the client is not what is measured.
+"""A WebSocket client with minimal CPU cost, so that the client is not the bottleneck.
 
-It speaks just enough of RFC 6455 for Parley: text frames, no extensions, no fragments. The masking key is zero, which
-the protocol allows and which leaves the payload as it is.
+It implements the part of RFC 6455 that Parley needs: text frames, no extensions, no fragments. Its masking key is zero,
+which the protocol allows and which makes masking free.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ NO_MASK = b"\x00\x00\x00\x00"
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 
 
-class Wire(asyncio.Protocol):
-    """One socket. `receive` gets each text frame's bytes after the first, which says `connected`."""
+class WebSocket(asyncio.Protocol):
+    """One connection. The first text frame (`connected`) resolves `ready`; `receive` gets each later payload."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -30,13 +30,12 @@ class Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def knock(self, request: bytes) -> None:
-        """Ask for the upgrade."""
+    def request_upgrade(self, request: bytes) -> None:
         if self._transport is not None:
             self._transport.write(request)
 
     def write(self, payload: bytes, *, opcode: int = TEXT) -> None:
-        """Into the void once the connection is closed, as with any socket: what matters is what comes back."""
+        """Send a frame, or drop it once the connection is closed."""
         if self._transport is not None and not self.closed.done():
             self._transport.write(frame(payload, opcode=opcode))
 
@@ -89,10 +88,10 @@ class Wire(asyncio.Protocol):
             if opcode == TEXT and self.ready.done():
                 self._receive(buffer[start:place])
             else:
-                self._take(opcode, buffer[start:place])
+                self._handle_other(opcode, buffer[start:place])
         self._buffer = buffer[place:] if place < end else b""
 
-    def _take(self, opcode: int, payload: bytes) -> None:
+    def _handle_other(self, opcode: int, payload: bytes) -> None:
         if opcode == TEXT:
             self.ready.set_result(payload)
         elif opcode == PING:
@@ -106,17 +105,17 @@ class Wire(asyncio.Protocol):
 
 
 def frame(payload: bytes, *, opcode: int = TEXT) -> bytes:
-    """As a client sends it, for payloads up to 64 KiB."""
+    """A masked client frame, for payloads up to 64 KiB."""
     size = len(payload)
     head = bytes((0x80 | opcode, 0x80 | size)) if size < 126 else bytes((0x80 | opcode, 0xFE)) + size.to_bytes(2)
     return head + NO_MASK + payload
 
 
-async def connect(url: str, token: str, receive: Receive, *, patience: float = 30.0) -> Wire:
-    """Return when the server has said `connected`. Raises `OSError` or `TimeoutError`."""
+async def connect(url: str, token: str, receive: Receive, *, open_timeout: float = 30.0) -> WebSocket:
+    """Return when the server has sent `connected`. Raises `OSError` or `TimeoutError`."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
-    _, wire = await loop.create_connection(lambda: Wire(receive), parts.hostname or "", parts.port or 80)
+    _, socket = await loop.create_connection(lambda: WebSocket(receive), parts.hostname or "", parts.port or 80)
     lines = (
         f"GET {parts.path} HTTP/1.1",
         f"Host: {parts.netloc}",
@@ -126,10 +125,10 @@ async def connect(url: str, token: str, receive: Receive, *, patience: float = 3
         "Sec-WebSocket-Version: 13",
         f"Authorization: Bearer {token}",
     )
-    wire.knock("\r\n".join((*lines, "", "")).encode())
+    socket.request_upgrade("\r\n".join((*lines, "", "")).encode())
     try:
-        await asyncio.wait_for(wire.ready, patience)
+        await asyncio.wait_for(socket.ready, open_timeout)
     except BaseException:
-        wire.close()
+        socket.close()
         raise
-    return wire
+    return socket

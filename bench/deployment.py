@@ -1,0 +1,167 @@
+"""A running Parley as the workloads see it: it creates users and chats and reads what the processes use."""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from urllib.request import urlopen
+
+import psutil
+
+from bench.frames import BODY
+from bench.processes import ClientProcesses, cpu_of, run_queue_wait_of
+from bench.window import Window, measure_window
+from foundation.kernel.ids import ChatId, UserId
+
+if TYPE_CHECKING:
+    from config.wiring.web import Web
+
+COUNTERS = {
+    "parley_dynamodb_requests_total{": "dynamodb_requests",
+    "parley_dynamodb_items_total{": "dynamodb_items",
+    "parley_commit_batch_messages_sum": "committed_messages",
+    "parley_commit_batch_messages_count": "commits",
+    'parley_dynamodb_request_seconds_sum{operation="TransactWriteItems"}': "transaction_seconds",
+    'parley_dynamodb_request_seconds_count{operation="TransactWriteItems"}': "transactions",
+    "parley_kafka_publish_seconds_sum": "publish_seconds",
+    "parley_kafka_publish_seconds_count": "publishes",
+    "parley_send_seconds_sum": "send_seconds",
+    "parley_send_seconds_count": "sends",
+}
+SETUP_THREADS = 8
+FILL_BATCH = 2_000
+IDLE_CPU_SHARE = 0.1
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    user_id: UserId
+    token: str
+
+
+class Services(Protocol):
+    """The processes that are measured."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def metrics(self) -> tuple[str, ...]: ...
+
+    @property
+    def pids(self) -> dict[str, int]: ...
+
+    def restart_web(self) -> None: ...
+
+
+class Deployment:
+    """Creates users and chats in this process, through Parley's own services.
+
+    `engine_pids` is empty for external engines.
+    """
+
+    def __init__(self, wiring: "Web", services: Services, engine_pids: dict[str, int], *, engines: str) -> None:
+        self._wiring = wiring
+        self._services = services
+        self._engine_pids = engine_pids
+        self.clients = ClientProcesses()
+        self._processes: dict[str, psutil.Process] = {}
+        self._find_processes()
+        self.url = services.url
+        self.engines = engines
+
+    def restart_web(self) -> None:
+        """Give a memory measurement a fresh process: an old one reuses freed memory and hides growth."""
+        self._services.restart_web()
+        self._find_processes()
+
+    def _find_processes(self) -> None:
+        pids = {**self._engine_pids, **self._services.pids}
+        self._processes = {name: psutil.Process(pid) for name, pid in pids.items()}
+
+    def create_users(self, count: int) -> list[User]:
+        with ThreadPoolExecutor(SETUP_THREADS) as pool:
+            return list(pool.map(lambda _: self._create_user(), range(count)))
+
+    def _create_user(self) -> User:
+        from accounts import domain  # noqa: PLC0415 - after django.setup()
+        from accounts.stores.users import UserStore  # noqa: PLC0415
+
+        wiring = self._wiring
+        user_id, now = wiring.ids.user(), wiring.clock.now()
+        number = f"+49151{secrets.randbelow(10**9):09d}"
+        UserStore(wiring.database).create(domain.User(user_id, number, True, "Somebody", now, now))
+        return User(user_id, wiring.accounts.sessions.open(user_id=user_id, device_id="bench").access_token)
+
+    def create_direct_chats(self, pairs: Sequence[tuple[User, User]]) -> list[ChatId]:
+        with ThreadPoolExecutor(SETUP_THREADS) as pool:
+            return list(pool.map(lambda pair: self._create_chat("direct", None, pair[0], pair[1:]), pairs))
+
+    def create_group(self, owner: User, others: Sequence[User]) -> ChatId:
+        return self._create_chat("group", "Bench", owner, others)
+
+    def _create_chat(self, kind: str, name: str | None, creator: User, others: Sequence[User]) -> ChatId:
+        from chats.domain import ChatDraft, ChatType  # noqa: PLC0415 - after django.setup()
+
+        draft = ChatDraft(type=ChatType(kind), name=name, member_ids=tuple(other.user_id for other in others))
+        return self._wiring.chat_creation.create(creator.user_id, draft).state.chat.chat_id
+
+    def last_sequence(self, chat_id: str) -> int:
+        return self._wiring.counter_store.find(ChatId(chat_id)) or 0
+
+    def fill(self, chat_id: str, sender_id: str, count: int, report: Report = lambda _line: None) -> None:
+        """Store `count` messages before the measurement, `FILL_BATCH` in flight at a time."""
+        from messaging.domain import Draft  # noqa: PLC0415 - after django.setup()
+
+        started, reported = time.monotonic(), time.monotonic()
+        for done in range(0, count, FILL_BATCH):
+            drafts = (
+                Draft(ChatId(chat_id), UserId(sender_id), f"{secrets.randbelow(10**15)}.0", BODY.decode())
+                for _ in range(min(FILL_BATCH, count - done))
+            )
+            for answer in [self._wiring.committer.submit(draft) for draft in drafts]:
+                answer.result(120)
+            if time.monotonic() - reported > 5:
+                reported = time.monotonic()
+                report(f"    {done + FILL_BATCH:,} of {count:,}, {(done + FILL_BATCH) / (reported - started):,.0f}/s")
+
+    def wait_until_idle(self, *, timeout: float = 60.0) -> None:
+        """Return when `web` and `fanout` have finished pending work, or after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        for name in ("web", "fanout"):
+            while self._processes[name].cpu_percent(0.3) / 100 > IDLE_CPU_SHARE and time.monotonic() < deadline:
+                pass
+
+    def measure_window(self) -> AbstractAsyncContextManager[Window]:
+        others = "others" if self._engine_pids else "others_and_engines"
+        return measure_window(self.cpu, self.counters, run_queue_wait=self.run_queue_wait, others=others)
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU used so far by each process; `client` is the sum of the client processes."""
+        used = {name: cpu_of(process) for name, process in self._processes.items()}
+        return {**used, "client": self.clients.cpu()}
+
+    def run_queue_wait(self) -> dict[str, float]:
+        """Seconds each process's main thread has waited for a processor so far, where the kernel reports it."""
+        found = {name: run_queue_wait_of(process) for name, process in self._processes.items()}
+        return {name: waited for name, waited in found.items() if waited is not None}
+
+    def memory(self, name: str) -> int:
+        return int(self._processes[name].memory_info().rss)
+
+    def counters(self) -> dict[str, float]:
+        """Totals so far over the processes' metrics endpoints, and the commands Redis has processed."""
+        totals = dict.fromkeys(COUNTERS.values(), 0.0)
+        for url in self._services.metrics:
+            with urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
+                for line in answer.read().decode().splitlines():
+                    for start, name in COUNTERS.items():
+                        if line.startswith(start):
+                            totals[name] += float(line.rpartition(" ")[2])
+        info: dict[str, int] = self._wiring.redis.info("stats")
+        return {**totals, "redis_commands": float(info["total_commands_processed"])}
