@@ -44,8 +44,6 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 
 
 class CreateChatView(ParleyView):
-    """POST `/api/chats`. The same path's GET is the inbox of `delivery`, which extends this view."""
-
     creation = given(ChatCreation)
 
     @extend_schema(

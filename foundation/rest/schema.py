@@ -1,12 +1,13 @@
 """The OpenAPI document of all apps at `/api/schema`, and a page on it at `/api/docs`, served from here alone."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import orjson
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.urls import get_urlconf
+from django.urls import URLPattern, URLResolver, get_resolver, get_urlconf
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.views import SpectacularSwaggerView
@@ -14,6 +15,7 @@ from drf_spectacular.views import SpectacularSwaggerView
 from foundation.kernel import errors
 from foundation.rest.plain import PlainView
 from foundation.rest.problems import CONTENT_TYPE, status_of
+from foundation.rest.routing import one_view_each
 
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
 _WITH_BODY = (errors.Malformed, errors.TooLarge, errors.UnsupportedBody, errors.Invalid)
@@ -83,11 +85,16 @@ def _response(error: type[errors.ParleyError]) -> dict[str, Any]:
     }
 
 
+def generate(patterns: Iterable[URLPattern | URLResolver]) -> dict[str, Any]:
+    """Generate the OpenAPI document of these routes."""
+    schema: dict[str, Any] = SchemaGenerator(patterns=list(one_view_each(patterns))).get_schema(public=True)
+    return schema
+
+
 @cache
 def document(urlconf: str) -> bytes:
-    """The document of a process's paths: made once, because they do not change."""
-    generator = SchemaGenerator(urlconf=urlconf)
-    return orjson.dumps(generator.get_schema(public=True))
+    """The OpenAPI document of a URL configuration, as JSON. Generated once, because routes do not change."""
+    return orjson.dumps(generate(get_resolver(urlconf).url_patterns))
 
 
 class SchemaView(PlainView):

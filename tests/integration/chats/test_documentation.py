@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from drf_spectacular.generators import SchemaGenerator
 
+from foundation.rest.schema import generate
 from tests.integration.chats.stage import Stage
 
 COMMON = {401, 406, 503}
@@ -24,9 +24,7 @@ DOCUMENTED = {
 
 @pytest.fixture
 def document(stage: Stage) -> dict[str, Any]:
-    generator = SchemaGenerator(patterns=stage.urlconf().urlpatterns)
-    document: dict[str, Any] = generator.get_schema(public=True)
-    return document
+    return generate(stage.urlconf().urlpatterns)
 
 
 def test_every_route_and_every_status_is_there(document: dict[str, Any]) -> None:
@@ -61,3 +59,11 @@ def test_the_failures_name_their_codes(document: dict[str, Any]) -> None:
     conflict = document["paths"]["/api/chats/{chat_id}/members"]["post"]["responses"]["409"]
     for code in ("already_a_member", "group_full", "owner_must_transfer", "direct_chat_is_fixed"):
         assert f"`{code}`" in conflict["description"]
+
+
+def test_the_methods_of_one_path_are_documented_by_their_own_views(document: dict[str, Any]) -> None:
+    operations = document["paths"]["/api/chats"]
+    assert {method: operation["operationId"] for method, operation in operations.items()} == {
+        "get": "list_chats",
+        "post": "create_chat",
+    }
