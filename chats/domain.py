@@ -10,7 +10,7 @@ from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, UserId
 
 MAX_MEMBERS = 1000
-MAX_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 class ChatType(StrEnum):
@@ -122,7 +122,7 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ChatAccess:
     """A chat that somebody may enter, and their place in it."""
 
     chat: Chat

@@ -27,13 +27,13 @@ from accounts.services.registration import Registration
 from accounts.services.sms import FileSmsSender, SmsSender, SnsSmsSender
 from accounts.stores.users import UserStore
 from chats.services.access import Access
-from chats.services.creation import BirthStores, ChatCreation
+from chats.services.creation import ChatCreation, CreationStores
 from chats.services.details import ChatDetails
+from chats.services.event_publisher import EventPublisher
 from chats.services.joining import Joining
 from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
-from chats.services.news import News
 from chats.services.posting import Posting
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
@@ -160,12 +160,12 @@ class Wiring:
         return Access(chats=self.chat_store, memberships=self.membership_store)
 
     @cached_property
-    def chat_news(self) -> News:
-        return News(announcer=self.announcer, ids=self.ids, clock=self.clock)
+    def chat_news(self) -> EventPublisher:
+        return EventPublisher(announcer=self.announcer, ids=self.ids, clock=self.clock)
 
     @cached_property
     def chat_creation(self) -> ChatCreation:
-        stores = BirthStores(
+        stores = CreationStores(
             database=self.database,
             chats=self.chat_store,
             memberships=self.membership_store,
@@ -324,7 +324,7 @@ class Wiring:
         return Hub(
             gateway_id=f"gw-{secrets.token_hex(6)}",
             client=self.async_redis,
-            sessions_ended=self.accounts.verifier.forget,
+            sessions_ended=self.accounts.verifier.mark_ended,
             control=ControlListener(get_channel_layer).sessions_ended,
             ended_among=self._sessions_ended_among,
         )

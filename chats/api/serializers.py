@@ -8,7 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chats.domain import MAX_MEMBERS, MAX_NAME, ChatType, Role
+from chats.domain import MAX_MEMBERS, MAX_NAME_LENGTH, ChatType, Role
 from foundation.kernel.clock import from_iso
 from foundation.kernel.ids import is_user_id
 from foundation.rest.serializers import StrictSerializer, TextField
@@ -18,7 +18,7 @@ NAME_PATTERN = (
     r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 )
 IDEMPOTENCY_KEY_PATTERN = "^[!-~]{1,128}$"
-_LINE_BREAKERS = {"Cc", "Zl", "Zp"}
+_FORBIDDEN_CATEGORIES = {"Cc", "Zl", "Zp"}
 
 
 @extend_schema_field({"type": "string", "pattern": USER_ID_PATTERN, "example": "user_01HQX4Z9V7JY3W8K2M5N6P0R1S"})
@@ -33,17 +33,17 @@ class UserIdField(TextField):
 
 
 @extend_schema_field(
-    {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": NAME_PATTERN, "example": "Project Team"}
+    {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": NAME_PATTERN, "example": "Project Team"}
 )
 class NameField(TextField):
     """A group's name: 1 to 100 characters on one line, not blank. Spaces around it are dropped."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"max_length": MAX_NAME, **options})
+        super().__init__(**{"max_length": MAX_NAME_LENGTH, **options})
 
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)
-        if any(unicodedata.category(character) in _LINE_BREAKERS for character in name):
+        if any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in name):
             raise serializers.ValidationError("Must not contain line breaks or control characters.")
         if not name.strip():
             raise serializers.ValidationError("Must not be blank.")
@@ -51,7 +51,7 @@ class NameField(TextField):
 
 
 @extend_schema_field(OpenApiTypes.DATETIME)
-class MomentField(serializers.Field[datetime, Any, str, Any]):
+class TimestampField(serializers.Field[datetime, Any, str, Any]):
     """An ISO 8601 time with an offset."""
 
     def to_internal_value(self, data: Any) -> datetime:
@@ -108,7 +108,7 @@ class ChangeRoleBody(StrictSerializer):
 class MuteBody(StrictSerializer):
     """How long to be silent."""
 
-    muted_until = MomentField(allow_null=True, help_text="null, or a time that has passed, unmutes.")
+    muted_until = TimestampField(allow_null=True, help_text="null, or a time that has passed, unmutes.")
 
 
 class ChatAnswer(serializers.Serializer[Any]):

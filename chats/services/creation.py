@@ -11,7 +11,7 @@ from accounts.services.directory import UserDirectory
 from chats.domain import Chat, ChatDraft, ChatState, ChatType, Creation, Membership, Role
 from chats.services.access import Access
 from chats.services.creation_keys import CreationKeys
-from chats.services.news import News
+from chats.services.event_publisher import EventPublisher
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
@@ -22,13 +22,13 @@ from foundation.stores.dynamodb import Database, Write
 from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
 from foundation.stores.errors import TransactionCancelled, TransactionConflict
 
-BESIDE_MEMBERS = 3
-MAX_BORN_TOGETHER = TRANSACTION_ITEMS - BESIDE_MEMBERS
+OTHER_ITEMS_IN_TRANSACTION = 3
+MAX_MEMBERS_IN_TRANSACTION = TRANSACTION_ITEMS - OTHER_ITEMS_IN_TRANSACTION
 """Chat, counter and idempotency key leave room for so many memberships in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
-class BirthStores:
+class CreationStores:
     """The tables that a chat's birth touches."""
 
     database: Database
@@ -42,12 +42,19 @@ class ChatCreation:
     """Creates direct chats and groups."""
 
     def __init__(
-        self, *, stores: BirthStores, access: Access, users: UserDirectory, news: News, clock: Clock, ids: IdFactory
+        self,
+        *,
+        stores: CreationStores,
+        access: Access,
+        users: UserDirectory,
+        news: EventPublisher,
+        clock: Clock,
+        ids: IdFactory,
     ) -> None:
         self._stores = stores
         self._access = access
         self._users = users
-        self._news = news
+        self._events = news
         self._clock = clock
         self._ids = ids
 
@@ -71,7 +78,7 @@ class ChatCreation:
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in (creator_id, partner_id)]
         claim = self._stores.chats.claiming_direct(chat.chat_id, creator_id, partner_id)
         try:
-            self._stores.database.transact([claim, *self._birth(chat, members)])
+            self._stores.database.transact([claim, *self._creating(chat, members)])
         except (TransactionCancelled, TransactionConflict) as error:
             first = self._stores.chats.find_direct(creator_id, partner_id)
             if first is None:
@@ -89,12 +96,12 @@ class ChatCreation:
         chat = self._new_chat(creator_id, draft)
         owner = _membership(chat, creator_id, Role.OWNER)
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in others]
-        early, late = (members, []) if len(members) >= MAX_BORN_TOGETHER else ([], members)
+        early, late = (members, []) if len(members) >= MAX_MEMBERS_IN_TRANSACTION else ([], members)
         self._stores.memberships.prepare(early)
         try:
-            self._stores.database.transact([*self._birth(chat, [owner, *late]), *self._remembering(chat, key)])
+            self._stores.database.transact([*self._creating(chat, [owner, *late]), *self._remembering(chat, key)])
         except (TransactionCancelled, TransactionConflict) as error:
-            first = self._born_first(chat, key)
+            first = self._find_winner(chat, key)
             if first is None:
                 raise TransactionConflict("Another request is creating this chat") from error
             if first != chat.chat_id:
@@ -102,7 +109,7 @@ class ChatCreation:
                 return self._existing(first, creator_id)
         return self._announced(chat, [owner, *members])
 
-    def _birth(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
+    def _creating(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
         stores = self._stores
         return [
             stores.chats.creating(chat),
@@ -118,14 +125,14 @@ class ChatCreation:
     def _find_by_key(self, creator_id: UserId, key: str | None) -> ChatId | None:
         return None if key is None else self._stores.keys.find(creator_id, key, now=self._clock.now())
 
-    def _born_first(self, chat: Chat, key: str | None) -> ChatId | None:
+    def _find_winner(self, chat: Chat, key: str | None) -> ChatId | None:
         """Which chat stood in the way: a rival's under the same key, or this one, from an attempt without an answer."""
         if (first := self._find_by_key(chat.created_by, key)) is not None:
             return first
         return None if self._stores.counters.find(chat.chat_id) is None else chat.chat_id
 
     def _require_users(self, user_ids: Sequence[UserId], draft: ChatDraft) -> None:
-        unknown = set(user_ids) - self._users.public_faces(user_ids).keys()
+        unknown = set(user_ids) - self._users.find_public_users(user_ids).keys()
         if unknown:
             places = [place for place, user_id in enumerate(draft.member_ids) if user_id in unknown]
             raise Invalid(
@@ -145,7 +152,7 @@ class ChatCreation:
         )
 
     def _announced(self, chat: Chat, members: Sequence[Membership]) -> Creation:
-        self._news.chat_created(chat, [membership.user_id for membership in members])
+        self._events.chat_created(chat, [membership.user_id for membership in members])
         return Creation(ChatState(chat, last_sequence=0), is_new=True)
 
     def _existing(self, chat_id: ChatId, user_id: UserId) -> Creation:

@@ -15,7 +15,7 @@ from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.errors import ConditionFailed, TransactionConflict
 
-NEAR_THE_LIMIT = 100
+RECOUNT_BELOW_FREE_PLACES = 100
 """From so many free places downwards, joins count again afterwards. More joins at once than this could slip through."""
 
 
@@ -39,7 +39,7 @@ class Joining:
 
     def join(self, chat_id: ChatId, user_id: UserId, role: Role) -> Member:
         """Raises `AlreadyAMember`, `GroupFull`, and `Invalid` for an unknown user."""
-        face = self._users.public_faces([user_id]).get(user_id)
+        face = self._users.find_public_users([user_id]).get(user_id)
         if face is None:
             raise Invalid("There is no such user", fields={"user_id": ["There is no such user."]})
         free = self._limit - self._memberships.count(chat_id)
@@ -50,8 +50,8 @@ class Joining:
             self._memberships.add(membership)
         except ConditionFailed as error:
             raise AlreadyAMember from error
-        if free <= NEAR_THE_LIMIT and self._memberships.count(chat_id) > self._limit:
-            self._step_back(membership)
+        if free <= RECOUNT_BELOW_FREE_PLACES and self._memberships.count(chat_id) > self._limit:
+            self._undo(membership)
         return Member(membership, face.display_name)
 
     def _refuse(self, chat_id: ChatId, user_id: UserId) -> None:
@@ -59,7 +59,7 @@ class Joining:
             raise AlreadyAMember
         raise GroupFull(f"A group has at most {self._limit:,} members")
 
-    def _step_back(self, membership: Membership) -> None:
+    def _undo(self, membership: Membership) -> None:
         """Undo a join that others were faster than; who was removed or promoted meanwhile is left as they are.
 
         So is who cannot be undone in a busy chat: a group one over its limit is better than a member nobody knows of.

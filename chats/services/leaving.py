@@ -11,7 +11,7 @@ from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import ConditionFailed, TransactionCancelled
 
-STUBBORN = RetryPolicy(attempts=12, first_pause=0.01, longest_pause=0.3)
+LEAVE_RETRY = RetryPolicy(attempts=12, first_pause=0.01, longest_pause=0.3)
 """In a busy chat, messages hold the counter most of the time."""
 
 
@@ -30,7 +30,7 @@ class Leaving:
         """
         writes = [self._memberships.removing(seen), self._counters.counting_departure(seen.chat_id)]
         try:
-            self._database.transact(writes, retry=STUBBORN)
+            self._database.transact(writes, retry=LEAVE_RETRY)
         except TransactionCancelled as error:
             if not any(reason is not None and reason.is_condition for reason in error.reasons):
                 raise

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from accounts.services.directory import UserDirectory
-from chats.domain import Member, Membership, Role, Standing
+from chats.domain import ChatAccess, Member, Membership, Role
 from chats.errors import MemberNotFound, OwnerMustTransfer, RoleTooLow
 from chats.events import Change
 from chats.services.access import Access
+from chats.services.event_publisher import EventPublisher
 from chats.services.joining import Joining
 from chats.services.leaving import Leaving
-from chats.services.news import News
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import ChatId, UserId, is_user_id
@@ -46,7 +46,7 @@ class Members:
         joining: Joining,
         leaving: Leaving,
         users: UserDirectory,
-        news: News,
+        news: EventPublisher,
         cursors: CursorCodec,
         retry: RetryPolicy | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Members:
         self._joining = joining
         self._leaving = leaving
         self._users = users
-        self._news = news
+        self._events = news
         self._cursors = cursors
         self._retry = retry or RetryPolicy()
 
@@ -68,7 +68,7 @@ class Members:
         if cursor is not None:
             after = UserId(str(self._cursors.decode(cursor, scope=scope, owner=caller_id)["after"]))
         page = self._memberships.list_of_chat(chat_id, limit=limit, after=after)
-        faces = self._users.public_faces([membership.user_id for membership in page.memberships])
+        faces = self._users.find_public_users([membership.user_id for membership in page.memberships])
         items = [
             Member(membership, faces[membership.user_id].display_name if membership.user_id in faces else "")
             for membership in page.memberships
@@ -80,13 +80,13 @@ class Members:
 
     def add(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
         """Raises `RoleTooLow`, `AlreadyAMember`, `GroupFull`, `DirectChatIsFixed`; `Invalid` for an unknown user."""
-        standing = self._access.require_in_group(chat_id, caller_id)
-        if not standing.role.may_manage:
+        access = self._access.require_in_group(chat_id, caller_id)
+        if not access.role.may_manage:
             raise RoleTooLow("Only the owner and admins add members")
-        if role is not Role.MEMBER and standing.role is not Role.OWNER:
+        if role is not Role.MEMBER and access.role is not Role.OWNER:
             raise RoleTooLow("Only the owner appoints admins")
         member = self._joining.join(chat_id, user_id, role)
-        self._news.memberships_changed(Change.ADDED, [member.membership], changed_by=caller_id)
+        self._events.memberships_changed(Change.ADDED, [member.membership], changed_by=caller_id)
         return member
 
     def remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> None:
@@ -94,33 +94,33 @@ class Members:
 
         Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
         """
-        removed = self._decided(lambda: self._remove(chat_id, caller_id, user_id))
-        self._news.memberships_changed(Change.REMOVED, [removed], changed_by=caller_id)
+        removed = self._retry_on_conflict(lambda: self._remove(chat_id, caller_id, user_id))
+        self._events.memberships_changed(Change.REMOVED, [removed], changed_by=caller_id)
 
     def change_role(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
         """Give a member another role. `owner` hands over: the member becomes the owner, and the caller an admin.
 
         Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
         """
-        membership, changed = self._decided(lambda: self._change_role(chat_id, caller_id, user_id, role))
+        membership, changed = self._retry_on_conflict(lambda: self._change_role(chat_id, caller_id, user_id, role))
         if changed:
-            self._news.memberships_changed(Change.ROLE_CHANGED, changed, changed_by=caller_id)
-        face = self._users.public_faces([user_id]).get(user_id)
+            self._events.memberships_changed(Change.ROLE_CHANGED, changed, changed_by=caller_id)
+        face = self._users.find_public_users([user_id]).get(user_id)
         return Member(membership, face.display_name if face else "")
 
     def _remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> Membership:
-        standing = self._access.require_in_group(chat_id, caller_id)
-        seen = standing.membership if user_id == caller_id else self._removable(standing, user_id)
+        access = self._access.require_in_group(chat_id, caller_id)
+        seen = access.membership if user_id == caller_id else self._removable(access, user_id)
         if seen.role is Role.OWNER:
             raise OwnerMustTransfer("The owner hands over the ownership before leaving")
         self._leaving.leave(seen)
         return seen
 
-    def _removable(self, standing: Standing, user_id: UserId) -> Membership:
-        if not standing.role.may_manage:
+    def _removable(self, access: ChatAccess, user_id: UserId) -> Membership:
+        if not access.role.may_manage:
             raise RoleTooLow("Only the owner and admins remove members")
-        seen = self._get(standing, user_id)
-        if not standing.role.may_remove(seen.role):
+        seen = self._get(access, user_id)
+        if not access.role.may_remove(seen.role):
             raise RoleTooLow("Only the owner removes admins, and nobody removes the owner")
         return seen
 
@@ -128,16 +128,16 @@ class Members:
         self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role
     ) -> tuple[Membership, list[Membership]]:
         """The membership as it now is, and all that changed."""
-        standing = self._access.require_in_group(chat_id, caller_id)
-        if standing.role is not Role.OWNER:
+        access = self._access.require_in_group(chat_id, caller_id)
+        if access.role is not Role.OWNER:
             raise RoleTooLow("Only the owner changes roles")
-        seen = self._get(standing, user_id)
+        seen = self._get(access, user_id)
         if seen.role is role:
             return seen, []
         if user_id == caller_id:
             raise OwnerMustTransfer("Make another member the owner instead")
         if role is Role.OWNER:
-            return self._hand_over(standing.membership, seen)
+            return self._hand_over(access.membership, seen)
         changed = self._memberships.change_role(seen, role)
         return changed, [changed]
 
@@ -152,15 +152,15 @@ class Members:
         crowned, retired = replace(heir, role=Role.OWNER), replace(owner, role=Role.ADMIN)
         return crowned, [crowned, retired]
 
-    def _get(self, standing: Standing, user_id: UserId) -> Membership:
-        if user_id == standing.membership.user_id:
-            return standing.membership
-        found = self._memberships.find(standing.chat.chat_id, user_id) if is_user_id(user_id) else None
+    def _get(self, access: ChatAccess, user_id: UserId) -> Membership:
+        if user_id == access.membership.user_id:
+            return access.membership
+        found = self._memberships.find(access.chat.chat_id, user_id) if is_user_id(user_id) else None
         if found is None:
             raise MemberNotFound
         return found
 
-    def _decided(self, decide: Callable[[], T]) -> T:
+    def _retry_on_conflict(self, decide: Callable[[], T]) -> T:
         """Decide again when a rival change came first. Raises `TransactionConflict` when rivals keep coming."""
         for _ in self._retry.tries():
             try:

@@ -108,7 +108,7 @@ WITHDRAW_MEMBERSHIPS = AccessPattern(
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class MembershipPage:
     """Part of a list, and whether more follows."""
 
     memberships: list[Membership]
@@ -139,19 +139,19 @@ class MembershipStore:
         items = result.raw(CHECK_USERS_IN_CHATS).values()
         return {(ChatId(item["chat_id"]["S"]), UserId(item["user_id"]["S"])) for item in items}
 
-    def list_of_chat(self, chat_id: ChatId, *, limit: int, after: UserId | None) -> Slice:
+    def list_of_chat(self, chat_id: ChatId, *, limit: int, after: UserId | None) -> MembershipPage:
         """A chat's members by user id."""
         position = None if after is None else {"chat_id": chat_id, "user_id": after}
-        return self._slice(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
+        return self._page(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
 
     def list_all(self, chat_id: ChatId) -> list[Membership]:
         """All of a chat's members: at most about a thousand, by design."""
         return [_membership(item) for item in self._database.query_all(LIST_CHAT_MEMBERS, chat_id)]
 
-    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> Slice:
+    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> MembershipPage:
         """A user's memberships, those of the youngest chats first."""
         position = None if after is None else {"user_id": user_id, "chat_id": after}
-        return self._slice(LIST_USERS_CHATS, user_id, limit=limit, forward=False, after=position)
+        return self._page(LIST_USERS_CHATS, user_id, limit=limit, forward=False, after=position)
 
     def count(self, chat_id: ChatId) -> int:
         return self._database.count(COUNT_CHAT_MEMBERS, chat_id)
@@ -195,7 +195,7 @@ class MembershipStore:
         keys: list[Key] = [(membership.chat_id, membership.user_id) for membership in memberships]
         self._database.batch_delete(WITHDRAW_MEMBERSHIPS, keys)
 
-    def _slice(
+    def _page(
         self,
         pattern: AccessPattern[MembershipModel],
         hash_key: str,
@@ -203,11 +203,11 @@ class MembershipStore:
         limit: int,
         forward: bool,
         after: Mapping[str, str | int] | None,
-    ) -> Slice:
+    ) -> MembershipPage:
         """One item more than wanted is read, so that the last page knows that it is the last."""
         page = self._database.query(pattern, hash_key, limit=limit + 1, forward=forward, after=after)
         memberships = [_membership(item) for item in page.items[:limit]]
-        return Slice(memberships=memberships, more=page.more or len(page.items) > limit)
+        return MembershipPage(memberships=memberships, more=page.more or len(page.items) > limit)
 
 
 def _role_change(seen: Membership, role: Role) -> tuple[Key, Any, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-MAX_PAGE = 200
-DEFAULT_PAGE = 50
+MAX_PAGE_SIZE = 200
+DEFAULT_PAGE_SIZE = 50
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -44,5 +44,5 @@ class WholeNumberField(serializers.IntegerField):
 class PageQuery(StrictSerializer):
     """`?limit=&cursor=` of every list."""
 
-    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=DEFAULT_PAGE)
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE)
     cursor = TextField(required=False, allow_blank=True)

@@ -15,7 +15,7 @@ from foundation.stores.errors import StoreUnavailable
 
 GROUP = "control"
 SESSION_REVOKED = "session.revoked"
-PATIENCE = 1.0
+PUBLISH_TIMEOUT_SECONDS = 1.0
 
 
 class ChannelLayer(Protocol):
@@ -27,9 +27,9 @@ class ChannelLayer(Protocol):
 class RevocationChannel:
     """Tells every process that sessions have ended. For threads: never call it on an event loop."""
 
-    def __init__(self, layer: ChannelLayer, *, patience: float = PATIENCE) -> None:
+    def __init__(self, layer: ChannelLayer, *, timeout: float = PUBLISH_TIMEOUT_SECONDS) -> None:
         self._layer = layer
-        self._patience = patience
+        self._timeout = timeout
 
     def publish(self, session_ids: Sequence[SessionId]) -> None:
         """Raises `StoreUnavailable` when Redis does not take it in time."""
@@ -40,4 +40,4 @@ class RevocationChannel:
             raise StoreUnavailable(f"Redis did not take a notice ({type(error).__name__})") from error
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await asyncio.wait_for(self._layer.group_send(GROUP, message), self._patience)
+        await asyncio.wait_for(self._layer.group_send(GROUP, message), self._timeout)

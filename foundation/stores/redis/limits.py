@@ -68,7 +68,7 @@ class RateLimiter:
         with naming_failures():
             return _verdict(self._take(keys=[limit.key(subject)], args=_arguments(limit, cost)))
 
-    def give_back(self, limit: Limit, subject: str, cost: int = 1) -> None:
+    def refund(self, limit: Limit, subject: str, cost: int = 1) -> None:
         """Return tokens for something that did not come about; the bucket never holds more than its burst."""
         self.take(limit, subject, -cost)
 

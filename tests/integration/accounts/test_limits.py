@@ -50,7 +50,7 @@ class TestBuckets:
 
     def test_what_is_given_back_never_exceeds_the_burst(self, limiter: RateLimiter) -> None:
         limiter.take(SLOW, "ada")
-        limiter.give_back(SLOW, "ada", 3)
+        limiter.refund(SLOW, "ada", 3)
         assert limiter.take(SLOW, "ada", 5).allowed
         assert not limiter.take(SLOW, "ada").allowed
 

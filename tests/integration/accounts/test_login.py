@@ -310,7 +310,7 @@ def _wrong(code: str) -> str:
 
 def _end_pause(stage: Stage) -> None:
     guard = stage.accounts.login._guard
-    guard.end_resend_pause(stage.accounts.login._codes.pseudonym(ADA))
+    guard.allow_resend(stage.accounts.login._codes.pseudonym(ADA))
 
 
 def _refuse(operation: str, arguments: object) -> None:

@@ -125,7 +125,7 @@ class TestLaggingReplicas:
 
     def test_a_user_of_a_moment_ago_exists(self, stage: Stage) -> None:
         ada = stage.log_in()["user"]["user_id"]
-        assert list(stage.accounts.directory.public_faces([ada])) == [ada]
+        assert list(stage.accounts.directory.find_public_users([ada])) == [ada]
 
     def test_the_second_login_finds_the_first_ones_user(self, stage: Stage) -> None:
         assert stage.log_in()["user"] == stage.log_in()["user"]

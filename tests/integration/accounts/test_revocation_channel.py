@@ -19,7 +19,7 @@ async def test_a_listener_hears_of_it(redis_url: str) -> None:
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
     try:
-        await sync_to_async(RevocationChannel(layer, patience=10).publish, thread_sensitive=False)([SESSION])
+        await sync_to_async(RevocationChannel(layer, timeout=10).publish, thread_sensitive=False)([SESSION])
         heard = await asyncio.wait_for(layer.receive(listener), 10)
     finally:
         await layer.flush()
@@ -31,7 +31,7 @@ async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
     try:
-        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer, patience=10).publish, [SESSION])
+        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer, timeout=10).publish, [SESSION])
         heard = await asyncio.wait_for(layer.receive(listener), 10)
     finally:
         await layer.flush()
@@ -44,7 +44,7 @@ def test_a_redis_that_is_away_is_named() -> None:
         reserved.bind(("127.0.0.1", 0))
         layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{reserved.getsockname()[1]}/0"])
         with pytest.raises(StoreUnavailable):
-            RevocationChannel(layer, patience=10).publish([SESSION])
+            RevocationChannel(layer, timeout=10).publish([SESSION])
 
 
 def test_a_redis_that_hangs_is_given_up_on() -> None:
@@ -53,4 +53,4 @@ def test_a_redis_that_hangs_is_given_up_on() -> None:
         silent.listen()
         layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{silent.getsockname()[1]}/0"])
         with pytest.raises(StoreUnavailable):
-            RevocationChannel(layer, patience=0.1).publish([SESSION])
+            RevocationChannel(layer, timeout=0.1).publish([SESSION])

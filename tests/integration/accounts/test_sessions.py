@@ -8,8 +8,8 @@ import pytest
 
 from accounts.errors import SessionRevoked
 from accounts.models import SessionModel
-from accounts.services.sessions import LIFETIME, TokenPair
-from accounts.services.verification import REMEMBERED_FOR, TokenVerifier
+from accounts.services.sessions import SESSION_LIFETIME, TokenPair
+from accounts.services.verification import CACHE_TTL, TokenVerifier
 from accounts.stores.sessions import SessionStore
 from foundation.stores.dynamodb import Database
 from tests.integration.accounts.conftest import ADA, BOB, Stage
@@ -41,7 +41,7 @@ class TestRefresh:
 
     def test_a_session_that_is_not_refreshed_ends(self, stage: Stage) -> None:
         login = stage.log_in()
-        stage.clock.advance(seconds=LIFETIME.total_seconds())
+        stage.clock.advance(seconds=SESSION_LIFETIME.total_seconds())
         answer = refresh(stage, login["refresh_token"])
         assert (answer.status_code, answer.json()["code"]) == (401, "session_revoked")
 
@@ -55,7 +55,7 @@ class TestRefresh:
     def test_the_session_item_carries_its_expiry_for_dynamodb(self, stage: Stage, database: Database) -> None:
         item = _session_item(database, stage.log_in()["session_id"])
         assert item["expires_at"]["S"] == "2035-03-01T14:30:00.000Z"
-        assert item["ttl"]["N"] == str(int((stage.clock.now() + LIFETIME).timestamp()))
+        assert item["ttl"]["N"] == str(int((stage.clock.now() + SESSION_LIFETIME).timestamp()))
 
 
 class TestRefreshGrace:
@@ -150,7 +150,7 @@ class TestList:
 
     def test_expired_sessions_are_not_shown(self, stage: Stage) -> None:
         stage.log_in(device_id="old")
-        stage.clock.advance(seconds=LIFETIME.total_seconds())
+        stage.clock.advance(seconds=SESSION_LIFETIME.total_seconds())
         new = stage.log_in(device_id="new")
         items = stage.get("/api/sessions", new["access_token"]).json()["items"]
         assert [item["device_id"] for item in items] == ["new"]
@@ -173,7 +173,7 @@ class TestRevoke:
         elsewhere = _another_process(stage, database)
         assert elsewhere.verify(phone["access_token"]).session_id == phone["session_id"]
         stage.post("/api/auth/logout", {}, phone["access_token"])
-        stage.clock.advance(seconds=REMEMBERED_FOR.total_seconds())
+        stage.clock.advance(seconds=CACHE_TTL.total_seconds())
         with pytest.raises(SessionRevoked):
             elsewhere.verify(phone["access_token"])
 
@@ -190,7 +190,7 @@ class TestRevoke:
         elsewhere = _another_process(stage, database)
         elsewhere.verify(phone["access_token"])
         stage.post("/api/auth/logout", {}, phone["access_token"])
-        elsewhere.forget(stage.notices.session_ids)
+        elsewhere.mark_ended(stage.notices.session_ids)
         with pytest.raises(SessionRevoked):
             elsewhere.verify(phone["access_token"])
 

@@ -52,7 +52,7 @@ class TestOthers:
     def test_the_directory_knows_users_and_no_claims(self, stage: Stage) -> None:
         ada = UserId(stage.log_in(ADA, display_name="Ada")["user"]["user_id"])
         unknown = UserId("user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1")
-        faces = stage.accounts.directory.public_faces([ada, unknown, ada, UserId(f"phone#{ADA}"), UserId("")])
+        faces = stage.accounts.directory.find_public_users([ada, unknown, ada, UserId(f"phone#{ADA}"), UserId("")])
         assert {user_id: face.display_name for user_id, face in faces.items()} == {ada: "Ada"}
 
     def test_reads_have_an_allowance(self, stage: Stage) -> None:

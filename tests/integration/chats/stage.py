@@ -17,13 +17,13 @@ from accounts.services.directory import UserDirectory
 from accounts.stores.users import UserStore
 from chats.domain import MAX_MEMBERS
 from chats.services.access import Access
-from chats.services.creation import BirthStores, ChatCreation
+from chats.services.creation import ChatCreation, CreationStores
 from chats.services.details import ChatDetails
+from chats.services.event_publisher import EventPublisher
 from chats.services.joining import Joining
 from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
-from chats.services.news import News
 from chats.services.posting import Posting
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
@@ -73,7 +73,7 @@ class Stage:
         self.user_store = UserStore(database)
         self.users = UserDirectory(self.user_store)
         self.access = Access(chats=self.chats, memberships=self.memberships)
-        self.news = News(announcer=announcer, ids=self.ids, clock=clock)
+        self.news = EventPublisher(announcer=announcer, ids=self.ids, clock=clock)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
         self.creation = self._creation()
         self.details = ChatDetails(
@@ -116,7 +116,7 @@ class Stage:
         )
 
     def _creation(self) -> ChatCreation:
-        stores = BirthStores(
+        stores = CreationStores(
             database=self.database,
             chats=self.chats,
             memberships=self.memberships,
@@ -246,15 +246,15 @@ def crowd(stage: Stage, size: int) -> list[Person]:
     """Users who exist as far as the directory is asked; cheaper than registering each."""
     people = [Person(stage.ids.user()) for _ in range(size)]
     known = {person.user_id: PublicUser(person.user_id, "One of many") for person in people}
-    find = stage.users.public_faces
+    find = stage.users.find_public_users
 
-    def public_faces(user_ids: Iterable[UserId]) -> dict[UserId, PublicUser]:
+    def find_public_users(user_ids: Iterable[UserId]) -> dict[UserId, PublicUser]:
         wanted = list(user_ids)
         return {user_id: known[user_id] for user_id in wanted if user_id in known} | find(
             user_id for user_id in wanted if user_id not in known
         )
 
-    stage.users.public_faces = public_faces  # type: ignore[method-assign]
+    stage.users.find_public_users = find_public_users  # type: ignore[method-assign]
     return people
 
 

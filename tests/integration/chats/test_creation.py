@@ -4,7 +4,7 @@ import pytest
 from django.test import override_settings
 
 from chats.domain import ChatDraft, ChatType
-from chats.services.creation import MAX_BORN_TOGETHER
+from chats.services.creation import MAX_MEMBERS_IN_TRANSACTION
 from foundation.kernel.clock import SystemClock
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
@@ -194,7 +194,9 @@ class TestLargeGroups:
         assert others[0].get("/api/chats").body["items"][0]["role"] == "member"
         assert len(announcer.events[0].payload["initial_members"]) == 1000
 
-    @pytest.mark.parametrize(("members", "transaction"), [(MAX_BORN_TOGETHER, 100), (MAX_BORN_TOGETHER + 1, 4)])
+    @pytest.mark.parametrize(
+        ("members", "transaction"), [(MAX_MEMBERS_IN_TRANSACTION, 100), (MAX_MEMBERS_IN_TRANSACTION + 1, 4)]
+    )
     def test_a_transaction_is_filled_to_its_limit_and_no_further(
         self, stage: Stage, database: Database, members: int, transaction: int
     ) -> None:

@@ -49,7 +49,7 @@ class TestReadiness:
             asked.append(1)
             released.wait(30)
 
-        probes = EngineProbes({"redis": hangs, "dynamodb": answers}, deadline=1.0)
+        probes = EngineProbes({"redis": hangs, "dynamodb": answers}, timeout=1.0)
         first, second = probes.check(), probes.check()
         assert first["redis"] == second["redis"] == {"ok": False, "error": "no answer in time"}
         assert first["dynamodb"]["ok"]

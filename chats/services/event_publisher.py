@@ -15,7 +15,7 @@ from foundation.stores.kafka.announcer import Announcer
 log = logging.getLogger(__name__)
 
 
-class News:
+class EventPublisher:
     """Announces changes of chats and memberships.
 
     The stored change stands whatever happens here. While Kafka is away the announcer keeps the event and publishes it
