@@ -49,7 +49,7 @@ class TooManyAttempts(RateLimited):
 
 
 class SmsUnavailable(Unavailable):
-    """The SMS could not be sent. The request did not count against any limit and may be retried at once."""
+    """The SMS could not be sent. The same request may be retried at once."""
 
     code = "sms_unavailable"
     title = "The SMS could not be sent, try again shortly"

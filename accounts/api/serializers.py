@@ -26,6 +26,8 @@ class PhoneNumberField(TextField):
 
 
 class CodeRequest(StrictSerializer):
+    """The phone number to send a code to."""
+
     phone_number = PhoneNumberField()
 
 
@@ -35,6 +37,8 @@ class CodeAnswer(serializers.Serializer[Any]):
 
 
 class VerifyRequest(StrictSerializer):
+    """A login with the code from the SMS."""
+
     phone_number = PhoneNumberField()
     code = TextField(
         validators=[RegexValidator(r"^[0-9]{6}\Z", "Must be six digits.")], help_text="The six digits from the SMS."
@@ -51,14 +55,20 @@ class VerifyRequest(StrictSerializer):
 
 
 class RefreshRequest(StrictSerializer):
+    """The refresh token to exchange."""
+
     refresh_token = TextField(max_length=200)
 
 
 class RenameRequest(StrictSerializer):
+    """The new display name."""
+
     display_name = TextField(max_length=display_names.MAX_LENGTH)
 
 
 class LookupRequest(StrictSerializer):
+    """The phone number to look up."""
+
     phone_number = PhoneNumberField()
 
 

@@ -27,6 +27,7 @@ class SessionsView(ThrottledView):
         operation_id="list_sessions",
         tags=["Sessions"],
         summary="List your sessions",
+        description="Lists the active sessions of all your devices.",
         parameters=[PageQuery],
         responses={200: SessionPage, **problems(Malformed, Invalid, RateLimited)},
         examples=[examples.SESSIONS],
@@ -42,7 +43,8 @@ class SessionsView(ThrottledView):
     @extend_schema(
         operation_id="revoke_other_sessions",
         tags=["Sessions"],
-        summary="End all your sessions but this one",
+        summary="End all your other sessions",
+        description="Ends all your sessions except the one of the request.",
         responses={204: None, **problems(RateLimited)},
     )
     def delete(self, request: Request) -> Response:
@@ -67,6 +69,7 @@ class SessionView(ParleyView):
         operation_id="revoke_session",
         tags=["Sessions"],
         summary="End one of your sessions",
+        description="Within a few seconds, its tokens are rejected and its WebSockets are closed.",
         responses={204: None, **problems(SessionNotFound)},
     )
     def delete(self, request: Request, session_id: str) -> Response:

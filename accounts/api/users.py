@@ -29,6 +29,7 @@ class OwnUserView(ThrottledView):
         operation_id="get_own_user",
         tags=["Users"],
         summary="Read your own profile",
+        description="Your own profile contains your phone number.",
         responses={200: UserAnswer, **problems(UserNotFound, RateLimited)},
         examples=[examples.OWN_USER],
     )
@@ -39,6 +40,7 @@ class OwnUserView(ThrottledView):
         operation_id="rename_own_user",
         tags=["Users"],
         summary="Change your display name",
+        description="The name is shown to other users. Surrounding spaces are removed.",
         request=RenameRequest,
         responses={200: UserAnswer, **problems(*BODY_FAILURES, UserNotFound, RateLimited)},
         examples=[examples.NEW_NAME, examples.OWN_USER],

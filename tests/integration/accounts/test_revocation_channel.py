@@ -14,7 +14,7 @@ from foundation.stores.redis.control import GROUP, SESSION_REVOKED, RevocationCh
 SESSION = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 
 
-async def test_a_listener_hears_of_it(redis_url: str) -> None:
+async def test_a_listener_receives_the_notice(redis_url: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis_url])
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
@@ -26,7 +26,7 @@ async def test_a_listener_hears_of_it(redis_url: str) -> None:
     assert heard == {"type": SESSION_REVOKED, "session_ids": [SESSION]}
 
 
-async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
+async def test_a_plain_thread_can_publish(redis_url: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis_url])
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
@@ -39,7 +39,7 @@ async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
     assert len(layer._layers) == 1
 
 
-def test_a_redis_that_is_away_is_named() -> None:
+def test_without_redis_the_store_is_unavailable() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{reserved.getsockname()[1]}/0"])
@@ -47,7 +47,7 @@ def test_a_redis_that_is_away_is_named() -> None:
             RevocationChannel(layer, timeout=10).publish([SESSION])
 
 
-def test_a_redis_that_hangs_is_given_up_on() -> None:
+def test_a_hanging_redis_times_out() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -93,7 +93,7 @@ class TestRefreshGrace:
         assert stage.get("/api/users/me", following["access_token"]).json()["code"] == "session_revoked"
         assert stage.notices.session_ids == [login["session_id"]]
 
-    def test_a_token_two_turns_old_ends_the_session_even_within_the_grace(self, stage: Stage) -> None:
+    def test_a_token_two_rotations_old_ends_the_session_even_within_the_grace(self, stage: Stage) -> None:
         oldest = stage.log_in()["refresh_token"]
         old = refresh(stage, oldest).json()["refresh_token"]
         refresh(stage, old)
@@ -109,7 +109,7 @@ class TestRefreshGrace:
 
 
 class TestList:
-    def test_it_shows_each_device_and_which_one_asks(self, stage: Stage) -> None:
+    def test_it_shows_each_device_and_which_one_is_current(self, stage: Stage) -> None:
         laptop, phone = stage.log_in(device_id="laptop"), stage.log_in(device_id="phone")
         stage.log_in(BOB)
         answer = stage.get("/api/sessions", phone["access_token"])
@@ -157,7 +157,7 @@ class TestList:
 
 
 class TestRevoke:
-    def test_of_two_devices_the_revoked_one_ends_and_the_other_lives(self, stage: Stage) -> None:
+    def test_of_two_devices_the_revoked_one_ends_and_the_other_stays_active(self, stage: Stage) -> None:
         laptop, phone = stage.log_in(device_id="laptop"), stage.log_in(device_id="phone")
         assert stage.get("/api/users/me", phone["access_token"]).status_code == 200
         assert stage.delete(f"/api/sessions/{phone['session_id']}", laptop["access_token"]).status_code == 204
@@ -194,7 +194,7 @@ class TestRevoke:
         with pytest.raises(SessionRevoked):
             elsewhere.verify(phone["access_token"])
 
-    def test_a_strangers_session_is_not_found_and_lives(self, stage: Stage) -> None:
+    def test_another_users_session_is_not_found_and_stays_active(self, stage: Stage) -> None:
         ada, bob = stage.log_in(ADA), stage.log_in(BOB)
         answer = stage.delete(f"/api/sessions/{ada['session_id']}", bob["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
@@ -206,7 +206,7 @@ class TestRevoke:
         answer = stage.delete(f"/api/sessions/{session_id}", stage.log_in()["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
 
-    def test_all_others_end_and_the_caller_lives(self, stage: Stage) -> None:
+    def test_all_others_end_and_the_callers_stays_active(self, stage: Stage) -> None:
         logins = [stage.log_in(device_id=f"device {number}") for number in range(4)]
         bob = stage.log_in(BOB)
         assert stage.delete("/api/sessions", logins[0]["access_token"]).status_code == 204
