@@ -1,4 +1,4 @@
-"""What the routes of `chats` take and give."""
+"""Request and response bodies of chats."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ class UserIdField(TextField):
     {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": NAME_PATTERN, "example": "Project Team"}
 )
 class NameField(TextField):
-    """A group's name: 1 to 100 characters on one line, not blank. Spaces around it are dropped."""
+    """A group's name: 1 to 100 characters on one line, not blank. Surrounding spaces are removed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"max_length": MAX_NAME_LENGTH, **options})
@@ -62,7 +62,7 @@ class TimestampField(serializers.Field[datetime, Any, str, Any]):
         except ValueError as error:
             raise serializers.ValidationError("Must be an ISO 8601 time with an offset.") from error
         except OverflowError:
-            # A valid time whose offset carries it out of the calendar, at either end.
+            # The offset moves a valid time beyond the range of `datetime`.
             return datetime.max.replace(tzinfo=UTC) if data.startswith("9") else datetime.min.replace(tzinfo=UTC)
 
 
@@ -70,11 +70,11 @@ class CreateChatBody(StrictSerializer):
     """A chat to create."""
 
     type = serializers.ChoiceField(choices=[str(kind) for kind in ChatType])
-    name = NameField(required=False, allow_null=True, help_text="Of a group; a direct chat has none.")
+    name = NameField(required=False, allow_null=True, help_text="The name of a group. A direct chat has no name.")
     members = serializers.ListField(
         child=UserIdField(),
         max_length=MAX_MEMBERS,
-        help_text="The others. You are a member anyway, named or not. A direct chat has exactly one other.",
+        help_text="The other members. You are always a member. A direct chat has exactly one other member.",
     )
 
 
@@ -85,7 +85,7 @@ class RenameChatBody(StrictSerializer):
 
 
 class ChangeMembersBody(StrictSerializer):
-    """`role` goes with `add` only."""
+    """A member to add or to remove. `role` is allowed with `add` only."""
 
     user_id = UserIdField()
     action = serializers.ChoiceField(choices=["add", "remove"])
@@ -101,14 +101,14 @@ class ChangeRoleBody(StrictSerializer):
     """A member's new role."""
 
     role = serializers.ChoiceField(
-        choices=[str(role) for role in Role], help_text="`owner` hands the ownership over; you become an admin."
+        choices=[str(role) for role in Role], help_text="`owner` transfers the ownership and makes you an admin."
     )
 
 
 class MuteBody(StrictSerializer):
-    """How long to be silent."""
+    """Until when to mute a chat."""
 
-    muted_until = TimestampField(allow_null=True, help_text="null, or a time that has passed, unmutes.")
+    muted_until = TimestampField(allow_null=True, help_text="When the mute ends. null or a past time unmutes.")
 
 
 class ChatAnswer(serializers.Serializer[Any]):

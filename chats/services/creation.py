@@ -1,7 +1,7 @@
-"""Brings chats into being: whole or not at all, and once however often the request comes.
+"""Creates chats, atomically and idempotently.
 
-A chat is born in one transaction with its counter and its members. A group that is too large for a transaction gets its
-memberships first; they stay invisible until the transaction that makes the chat and its owner (ADR-012).
+One transaction writes the chat, its counter and its members. If a group has too many members for one transaction, its
+memberships are written first; they stay invisible until the transaction that writes the chat and its owner (ADR-012).
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from foundation.stores.errors import TransactionCancelled, TransactionConflict
 
 OTHER_ITEMS_IN_TRANSACTION = 3
 MAX_MEMBERS_IN_TRANSACTION = TRANSACTION_ITEMS - OTHER_ITEMS_IN_TRANSACTION
-"""Chat, counter and idempotency key leave room for so many memberships in one transaction."""
+"""A transaction also writes the chat, its counter and the idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreationStores:
-    """The tables that a chat's birth touches."""
+    """The tables that the creation of a chat writes."""
 
     database: Database
     chats: ChatStore
@@ -59,10 +59,10 @@ class ChatCreation:
         self._ids = ids
 
     def create(self, creator_id: UserId, draft: ChatDraft, *, key: str | None = None) -> Creation:
-        """Create the chat, or return the one that is there: of the same two users, or of the same `key`.
+        """Create the chat, or return the existing one of the same two users or of the same idempotency `key`.
 
-        The key counts for groups only, names the request for 24 hours, and wins over the draft: the same key with
-        another draft returns the first chat. Raises `Invalid` with a message for each field that is wrong.
+        A key applies to groups only and is valid for 24 hours. The same key with another draft returns the first chat.
+        Raises `Invalid`, with the errors by field.
         """
         others = draft.others(creator_id)
         if draft.type is ChatType.DIRECT:
@@ -85,7 +85,7 @@ class ChatCreation:
                 raise TransactionConflict("Another request is creating this chat") from error
             if first != chat.chat_id:
                 return self._existing(first, creator_id)
-        return self._announced(chat, members)
+        return self._published(chat, members)
 
     def _create_group(
         self, creator_id: UserId, others: Sequence[UserId], draft: ChatDraft, key: str | None
@@ -96,18 +96,18 @@ class ChatCreation:
         chat = self._new_chat(creator_id, draft)
         owner = _membership(chat, creator_id, Role.OWNER)
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in others]
-        early, late = (members, []) if len(members) >= MAX_MEMBERS_IN_TRANSACTION else ([], members)
-        self._stores.memberships.prepare(early)
+        prepared, atomic = (members, []) if len(members) >= MAX_MEMBERS_IN_TRANSACTION else ([], members)
+        self._stores.memberships.prepare(prepared)
         try:
-            self._stores.database.transact([*self._creating(chat, [owner, *late]), *self._remembering(chat, key)])
+            self._stores.database.transact([*self._creating(chat, [owner, *atomic]), *self._remembering_key(chat, key)])
         except (TransactionCancelled, TransactionConflict) as error:
             first = self._find_winner(chat, key)
             if first is None:
                 raise TransactionConflict("Another request is creating this chat") from error
             if first != chat.chat_id:
-                self._stores.memberships.withdraw(early)
+                self._stores.memberships.withdraw(prepared)
                 return self._existing(first, creator_id)
-        return self._announced(chat, [owner, *members])
+        return self._published(chat, [owner, *members])
 
     def _creating(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
         stores = self._stores
@@ -117,7 +117,7 @@ class ChatCreation:
             *(stores.memberships.creating(membership) for membership in members),
         ]
 
-    def _remembering(self, chat: Chat, key: str | None) -> list[Write]:
+    def _remembering_key(self, chat: Chat, key: str | None) -> list[Write]:
         if key is None:
             return []
         return [self._stores.keys.remembering(chat.created_by, key, chat_id=chat.chat_id, now=chat.created_at)]
@@ -126,7 +126,7 @@ class ChatCreation:
         return None if key is None else self._stores.keys.find(creator_id, key, now=self._clock.now())
 
     def _find_winner(self, chat: Chat, key: str | None) -> ChatId | None:
-        """Which chat stood in the way: a rival's under the same key, or this one, from an attempt without an answer."""
+        """The chat that caused the conflict: another one with the same key, or this one, written by a lost attempt."""
         if (first := self._find_by_key(chat.created_by, key)) is not None:
             return first
         return None if self._stores.counters.find(chat.chat_id) is None else chat.chat_id
@@ -134,10 +134,10 @@ class ChatCreation:
     def _require_users(self, user_ids: Sequence[UserId], draft: ChatDraft) -> None:
         unknown = set(user_ids) - self._users.find_public_users(user_ids).keys()
         if unknown:
-            places = [place for place, user_id in enumerate(draft.member_ids) if user_id in unknown]
+            indexes = [index for index, user_id in enumerate(draft.member_ids) if user_id in unknown]
             raise Invalid(
                 "Some of the members do not exist",
-                fields={f"members.{place}": ["There is no such user."] for place in places},
+                fields={f"members.{index}": ["There is no such user."] for index in indexes},
             )
 
     def _new_chat(self, creator_id: UserId, draft: ChatDraft) -> Chat:
@@ -151,12 +151,12 @@ class ChatCreation:
             updated_at=now,
         )
 
-    def _announced(self, chat: Chat, members: Sequence[Membership]) -> Creation:
+    def _published(self, chat: Chat, members: Sequence[Membership]) -> Creation:
         self._events.chat_created(chat, [membership.user_id for membership in members])
         return Creation(ChatState(chat, last_sequence=0), is_new=True)
 
     def _existing(self, chat_id: ChatId, user_id: UserId) -> Creation:
-        """Raises `ChatNotFound` when the user has left the group meanwhile."""
+        """Raises `ChatNotFound` if the user has left the group since."""
         chat = self._access.require_member(chat_id, user_id).chat
         return Creation(ChatState(chat, last_sequence=self._stores.counters.find(chat_id) or 0), is_new=False)
 

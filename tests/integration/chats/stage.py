@@ -1,4 +1,4 @@
-"""`chats` and the inbox on a real database, reached as a client reaches them, with doubles where a test looks in."""
+"""Chats and the inbox on a real database, called over HTTP, with test doubles for the rest."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ from tests.doubles import verify_user_id
 
 
 class RecordingAnnouncer(Announcer):
-    """Keeps what it is told."""
+    """Records events instead of publishing them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -62,7 +62,7 @@ class RecordingAnnouncer(Announcer):
 
 
 class Stage:
-    """The services under test, wired as `config.wiring` does, and the people who use them."""
+    """The services under test, wired as in `config.wiring`, and their users."""
 
     def __init__(
         self, database: Database, announcer: Announcer, clock: Clock, *, member_limit: int = MAX_MEMBERS
@@ -171,7 +171,7 @@ class Stage:
 
 
 class Answer:
-    """What came back over HTTP."""
+    """An HTTP response."""
 
     def __init__(self, response: Any) -> None:
         self.status, self.headers = response.status_code, response.headers
@@ -179,7 +179,7 @@ class Answer:
 
     @property
     def code(self) -> str | None:
-        """The failure's code, None for a success."""
+        """The error code, or None."""
         return None if self.status < 400 else str(self.body["code"])
 
 
@@ -243,7 +243,7 @@ class Person:
 
 
 def crowd(stage: Stage, size: int) -> list[Person]:
-    """Users who exist as far as the directory is asked; cheaper than registering each."""
+    """Users that only the directory knows, which is cheaper than registering each."""
     people = [Person(stage.ids.user()) for _ in range(size)]
     known = {person.user_id: PublicUser(person.user_id, "One of many") for person in people}
     find = stage.users.find_public_users
@@ -259,9 +259,9 @@ def crowd(stage: Stage, size: int) -> list[Person]:
 
 
 @contextmanager
-def just_before(database: Database, operation: str, rival: Callable[[], object]) -> Iterator[None]:
-    """Let a rival act once, between the moment something was decided and its first `operation`."""
-    send, pending = database.connection.dispatch, [rival]
+def just_before(database: Database, operation: str, change: Callable[[], object]) -> Iterator[None]:
+    """Run `change` once, just before the first `operation` is sent."""
+    send, pending = database.connection.dispatch, [change]
 
     def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         if operation_name == operation and pending:
@@ -278,7 +278,7 @@ def just_before(database: Database, operation: str, rival: Callable[[], object])
 
 @contextmanager
 def captured(database: Database) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """Every request that leaves for DynamoDB."""
+    """Record all requests to DynamoDB."""
     send, requests = database.connection.dispatch, list[tuple[str, dict[str, Any]]]()
 
     def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def captured(database: Database) -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def all_at_once(actions: Sequence[Callable[[], Answer]]) -> list[Answer]:
-    """Start the actions together and return their answers in order."""
+    """Run the actions concurrently and return their responses in order."""
     barrier, answers = threading.Barrier(len(actions)), dict[int, Answer]()
 
     def run(place: int) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document tells every route of `chats` and the inbox, with every answer they give."""
+"""The OpenAPI document lists every route of chats and the inbox with all its responses."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def document(stage: Stage) -> dict[str, Any]:
     return generate(stage.urlconf().urlpatterns)
 
 
-def test_every_route_and_every_status_is_there(document: dict[str, Any]) -> None:
+def test_every_route_and_every_status_is_documented(document: dict[str, Any]) -> None:
     found = {
         (method, path): {int(status) for status in operation["responses"]}
         for path, operations in document["paths"].items()
@@ -38,7 +38,7 @@ def test_every_route_and_every_status_is_there(document: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("route", DOCUMENTED)
-def test_every_route_is_explained_and_shown_by_example(document: dict[str, Any], route: tuple[str, str]) -> None:
+def test_every_route_has_a_summary_and_examples(document: dict[str, Any], route: tuple[str, str]) -> None:
     method, path = route
     operation = document["paths"][path][method]
     assert operation["summary"]
@@ -50,12 +50,12 @@ def test_every_route_is_explained_and_shown_by_example(document: dict[str, Any],
             assert operation["responses"][status]["content"]["application/json"]["examples"]
 
 
-def test_unknown_fields_are_said_to_be_refused(document: dict[str, Any]) -> None:
+def test_strict_bodies_allow_no_additional_properties(document: dict[str, Any]) -> None:
     for name in ("CreateChat", "RenameChat", "ChangeMembers", "ChangeRole", "Mute"):
         assert document["components"]["schemas"][f"{name}BodyRequest"]["additionalProperties"] is False
 
 
-def test_the_failures_name_their_codes(document: dict[str, Any]) -> None:
+def test_error_responses_name_their_codes(document: dict[str, Any]) -> None:
     conflict = document["paths"]["/api/chats/{chat_id}/members"]["post"]["responses"]["409"]
     for code in ("already_a_member", "group_full", "owner_must_transfer", "direct_chat_is_fixed"):
         assert f"`{code}`" in conflict["description"]
