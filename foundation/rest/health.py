@@ -1,4 +1,4 @@
-"""`/healthz` (the process lives), `/readyz` (its engines answer), `/metrics`."""
+"""`/healthz` (liveness), `/readyz` (readiness: all engines respond), `/metrics`."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ PROBE_TIMEOUT_SECONDS = 1.5
 
 
 class EngineProbes:
-    """Asks every engine at once and waits for none longer than the timeout.
+    """Probes all engines concurrently, with a timeout.
 
-    An engine that still owes an answer is reported as hanging and not asked again, so that probes never pile up.
+    An engine whose last probe is still running counts as failed and is not probed again, so that probes never pile up.
     """
 
     def __init__(self, probes: Mapping[str, Probe], *, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:

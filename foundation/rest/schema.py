@@ -1,4 +1,4 @@
-"""The OpenAPI document of all apps at `/api/schema`, and a page on it at `/api/docs`, served from here alone."""
+"""`/api/schema` (the OpenAPI document of all apps) and `/api/docs` (Swagger UI, without external files)."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -23,7 +23,7 @@ _WITH_QUERY = (errors.Malformed, errors.Invalid)
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
-    """Tells the document how callers show who they are."""
+    """Documents the bearer authentication."""
 
     target_class = "foundation.rest.authentication.BearerAuthentication"
     name = "bearer"
@@ -38,7 +38,7 @@ class BearerScheme(OpenApiAuthenticationExtension):
 
 
 def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Add what holds for every operation: the failures that any of its kind can have, and the table of codes."""
+    """Postprocessing hook: add the errors that every operation can return, and the table of error codes."""
     for operations in result.get("paths", {}).values():
         for operation in operations.values():
             _add_shared_failures(operation)
@@ -47,7 +47,7 @@ def complete(result: dict[str, Any], generator: Any, request: Any, public: bool)
 
 
 def code_table() -> str:
-    """Every code a client can meet, as Markdown."""
+    """All error codes, as a Markdown table."""
     rows = [
         f"| `{error.code}` | {status_of(error)} | {' '.join((error.__doc__ or error.title).split())} |"
         for error in errors.catalogue()
@@ -55,8 +55,8 @@ def code_table() -> str:
     return "\n".join(
         [
             "## Errors",
-            "Failures are `application/problem+json`. `code` is stable; 429 and 503 carry `Retry-After`.",
-            "`invalid_request` is a 400 where the request cannot be read, a 422 where a field is not acceptable.",
+            "Errors are `application/problem+json`. `code` is stable. 429 and 503 have a `Retry-After` header.",
+            "`invalid_request` is 400 if the request cannot be parsed, and 422 if a field is invalid.",
             "",
             "| Code | Status | When |",
             "| --- | --- | --- |",
@@ -103,7 +103,7 @@ class SchemaView(PlainView):
 
 
 class DocsView(SpectacularSwaggerView):
-    """Swagger UI on the document; its scripts and styles come from our own `/static/`."""
+    """Swagger UI, with scripts and styles from `/static/`."""
 
     url = "/api/schema"
     http_method_names = ["get", "head"]
