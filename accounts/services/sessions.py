@@ -95,7 +95,7 @@ class Sessions:
             session = self._store.confirm(token.session_id, now=self._clock.now())
             if session is None:
                 raise SessionRevoked
-            if not _equal(token.digest, session.refresh_token_hash):
+            if not hmac.compare_digest(token.digest, session.refresh_token_hash):
                 return self._pair(session, self._successor_in_grace(session, token))
             successor = self._rotate(session, token)
             if successor is not None:
@@ -117,7 +117,7 @@ class Sessions:
 
     def _successor_in_grace(self, session: Session, token: RefreshToken) -> RefreshToken:
         """The successor of the previous token. For an older token, revoke the session and raise `SessionRevoked`."""
-        is_previous = session.previous_token_hash is not None and _equal(token.digest, session.previous_token_hash)
+        is_previous = hmac.compare_digest(token.digest, session.previous_token_hash or "")
         in_grace = session.rotated_at is not None and self._clock.now() - session.rotated_at <= REFRESH_GRACE
         if is_previous and in_grace and session.rotation_salt is not None:
             successor = self._mint.refresh.find_successor(
@@ -171,7 +171,3 @@ class Sessions:
             refresh_token=token.text,
             expires_in=self._mint.access.lifetime_seconds,
         )
-
-
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one, other)

@@ -18,6 +18,9 @@ from foundation.stores.errors import ConditionFailed
 
 VALIDATE = AccessPattern("Validate session", SessionModel, Operation.GET, "session_id", Consistency.EVENTUAL)
 CONFIRM = AccessPattern("Confirm session", SessionModel, Operation.GET, "session_id", Consistency.STRONG)
+CONFIRM_MANY = AccessPattern(
+    "Confirm sessions", SessionModel, Operation.BATCH_GET, key="session_id", consistency=Consistency.STRONG
+)
 LIST = AccessPattern(
     "List user sessions",
     SessionModel,
@@ -51,15 +54,6 @@ class Rotation:
     salt: str
     rotated_at: datetime
     expires_at: datetime
-
-
-CONFIRM_MANY = AccessPattern(
-    "Confirm sessions",
-    SessionModel,
-    Operation.BATCH_GET,
-    key="session_id",
-    consistency=Consistency.STRONG,
-)
 
 
 class SessionStore:

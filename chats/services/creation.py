@@ -22,9 +22,8 @@ from foundation.stores.dynamodb import Database, Write
 from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
 from foundation.stores.errors import TransactionCancelled, TransactionConflict
 
-OTHER_ITEMS_IN_TRANSACTION = 3
-MAX_MEMBERS_IN_TRANSACTION = TRANSACTION_ITEMS - OTHER_ITEMS_IN_TRANSACTION
-"""A transaction also writes the chat, its counter and the idempotency key."""
+MAX_MEMBERS_IN_TRANSACTION = TRANSACTION_ITEMS - 3
+"""The other three items are the chat, its counter and the idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,18 +19,10 @@ _SAME_DEPARTURES = "sequence_counter = :current AND departures = :departures"
 _NO_DEPARTURES = "sequence_counter = :current AND attribute_not_exists(departures)"
 
 ALLOCATE_SEQUENCE = AccessPattern(
-    "Allocate sequence",
-    CounterModel,
-    Operation.TRANSACT_UPDATE,
-    key="chat_id",
-    condition=_SAME_DEPARTURES,
+    "Allocate sequence", CounterModel, Operation.TRANSACT_UPDATE, key="chat_id", condition=_SAME_DEPARTURES
 )
 COUNT_DEPARTURE = AccessPattern(
-    "Count departure",
-    CounterModel,
-    Operation.TRANSACT_UPDATE,
-    key="chat_id",
-    condition="attribute_exists(chat_id)",
+    "Count departure", CounterModel, Operation.TRANSACT_UPDATE, key="chat_id", condition="attribute_exists(chat_id)"
 )
 CREATE_COUNTER = AccessPattern(
     "Create counter", CounterModel, Operation.TRANSACT_PUT, key="chat_id", condition="attribute_not_exists(chat_id)"

@@ -17,25 +17,13 @@ from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key
 from foundation.stores.dynamodb.database import BatchResult
 
 CHECK_USER_IN_CHAT = AccessPattern(
-    "Check user in chat",
-    MembershipModel,
-    Operation.GET,
-    key="chat_id, user_id",
-    consistency=Consistency.STRONG,
+    "Check user in chat", MembershipModel, Operation.GET, key="chat_id, user_id", consistency=Consistency.STRONG
 )
 CHECK_USERS_IN_CHATS = AccessPattern(
-    "Check users in chats",
-    MembershipModel,
-    Operation.BATCH_GET,
-    key="chat_id, user_id",
-    consistency=Consistency.STRONG,
+    "Check users in chats", MembershipModel, Operation.BATCH_GET, key="chat_id, user_id", consistency=Consistency.STRONG
 )
 LIST_CHAT_MEMBERS = AccessPattern(
-    "List chat members",
-    MembershipModel,
-    Operation.QUERY,
-    key="chat_id",
-    consistency=Consistency.STRONG,
+    "List chat members", MembershipModel, Operation.QUERY, key="chat_id", consistency=Consistency.STRONG
 )
 LIST_USERS_CHATS = AccessPattern(
     "List user's chats",
@@ -46,18 +34,10 @@ LIST_USERS_CHATS = AccessPattern(
     index=MembershipModel.user_chats_index,
 )
 COUNT_CHAT_MEMBERS = AccessPattern(
-    "Count chat members",
-    MembershipModel,
-    Operation.QUERY,
-    key="chat_id (Select=COUNT)",
-    consistency=Consistency.STRONG,
+    "Count chat members", MembershipModel, Operation.QUERY, key="chat_id (Select=COUNT)", consistency=Consistency.STRONG
 )
 ADD_MEMBER = AccessPattern(
-    "Add member",
-    MembershipModel,
-    Operation.PUT,
-    key="chat_id, user_id",
-    condition="attribute_not_exists(user_id)",
+    "Add member", MembershipModel, Operation.PUT, key="chat_id, user_id", condition="attribute_not_exists(user_id)"
 )
 REMOVE_MEMBER = AccessPattern(
     "Remove member",
@@ -67,11 +47,7 @@ REMOVE_MEMBER = AccessPattern(
     condition="role = :seen and joined_at = :seen",
 )
 CHANGE_ROLE = AccessPattern(
-    "Change role",
-    MembershipModel,
-    Operation.UPDATE,
-    key="chat_id, user_id",
-    condition="role = :seen",
+    "Change role", MembershipModel, Operation.UPDATE, key="chat_id, user_id", condition="role = :seen"
 )
 HAND_OVER = AccessPattern(
     "Hand over ownership",
@@ -81,29 +57,16 @@ HAND_OVER = AccessPattern(
     condition="role = :seen",
 )
 MUTE_CHAT = AccessPattern(
-    "Mute chat",
-    MembershipModel,
-    Operation.UPDATE,
-    key="chat_id, user_id",
-    condition="attribute_exists(user_id)",
+    "Mute chat", MembershipModel, Operation.UPDATE, key="chat_id, user_id", condition="attribute_exists(user_id)"
 )
 CREATE_MEMBERSHIP = AccessPattern(
-    "Create membership with its chat",
-    MembershipModel,
-    Operation.TRANSACT_PUT,
-    key="chat_id, user_id",
+    "Create membership with its chat", MembershipModel, Operation.TRANSACT_PUT, key="chat_id, user_id"
 )
 PREPARE_MEMBERSHIPS = AccessPattern(
-    "Prepare memberships of a large group",
-    MembershipModel,
-    Operation.BATCH_PUT,
-    key="chat_id, user_id",
+    "Prepare memberships of a large group", MembershipModel, Operation.BATCH_PUT, key="chat_id, user_id"
 )
 WITHDRAW_MEMBERSHIPS = AccessPattern(
-    "Withdraw memberships of a large group",
-    MembershipModel,
-    Operation.BATCH_DELETE,
-    key="chat_id, user_id",
+    "Withdraw memberships of a large group", MembershipModel, Operation.BATCH_DELETE, key="chat_id, user_id"
 )
 
 

@@ -27,14 +27,14 @@ class EngineProbes:
         self._probes = dict(probes)
         self._timeout = timeout
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._probes)), thread_name_prefix="probe")
-        self._in_flight: dict[str, Future[float]] = {}
+        self._futures: dict[str, Future[float]] = {}
 
     def check(self) -> dict[str, dict[str, Any]]:
         """One entry per engine: `{"ok", "latency_ms"}` or `{"ok": False, "error"}`."""
-        hanging = {name for name, future in self._in_flight.items() if not future.done()}
+        hanging = {name for name, future in self._futures.items() if not future.done()}
         for name in self._probes.keys() - hanging:
-            self._in_flight[name] = self._pool.submit(_timed, self._probes[name])
-        asked = {name: self._in_flight[name] for name in self._probes}
+            self._futures[name] = self._pool.submit(_timed, self._probes[name])
+        asked = {name: self._futures[name] for name in self._probes}
         wait(asked.values(), timeout=self._timeout)
         return {name: _result(future) for name, future in asked.items()}
 

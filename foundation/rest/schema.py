@@ -13,12 +13,12 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.views import SpectacularSwaggerView
 
 from foundation.kernel import errors
+from foundation.rest.documentation import BODY_FAILURES
 from foundation.rest.plain import PlainView
 from foundation.rest.problems import CONTENT_TYPE, status_of
 from foundation.rest.routing import one_view_each
 
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
-_WITH_BODY = (errors.Malformed, errors.TooLarge, errors.UnsupportedBody, errors.Invalid)
 _WITH_QUERY = (errors.Malformed, errors.Invalid)
 
 
@@ -70,7 +70,7 @@ def _add_shared_failures(operation: dict[str, Any]) -> None:
     if any(operation.get("security", [])):
         shared.append(errors.Unauthenticated)
     if "requestBody" in operation:
-        shared += _WITH_BODY
+        shared += BODY_FAILURES
     if any(parameter["in"] == "query" for parameter in operation.get("parameters", [])):
         shared += _WITH_QUERY
     for error in shared:

@@ -66,17 +66,10 @@ class RateLimiter:
     def take(self, limit: Limit, subject: str, cost: int = 1) -> Verdict:
         """Take `cost` tokens from the subject's bucket, or none. A cost above the burst is never allowed."""
         with naming_failures():
-            return _verdict(self._take(keys=[limit.key(subject)], args=_arguments(limit, cost)))
+            answer: Any = self._take(keys=[limit.key(subject)], args=[limit.rate, limit.burst, cost])
+        allowed, retry_after = answer
+        return Verdict(allowed=bool(allowed), retry_after=float(retry_after))
 
     def refund(self, limit: Limit, subject: str, cost: int = 1) -> None:
         """Return tokens of an operation that failed. The bucket never holds more than its burst."""
         self.take(limit, subject, -cost)
-
-
-def _arguments(limit: Limit, cost: int) -> list[float]:
-    return [limit.rate, limit.burst, cost]
-
-
-def _verdict(answer: Any) -> Verdict:
-    allowed, retry_after = answer
-    return Verdict(allowed=bool(allowed), retry_after=float(retry_after))
