@@ -1,4 +1,4 @@
-"""Who: users, their devices' sessions, and login by phone.
+"""Accounts: users, login by phone, sessions and access tokens.
 
-Owns the tables `users` and `sessions`. Knows nothing of chats or messages.
+Owns the tables `users` and `sessions`, and the login codes in Redis. Never imports chats or messages.
 """

@@ -1,35 +1,34 @@
-"""Display names: what people may call themselves."""
+"""Validation of display names."""
 
 import unicodedata
 
 from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import UserId
 
-LONGEST = 100
+MAX_LENGTH = 100
 _CONTROLS = {"Cc", "Cs", "Zl", "Zp"}
-_OVERRIDES = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BIDI_OVERRIDES = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def checked(text: str) -> str:
-    """The name, composed and without spaces around it. Raises `Invalid`.
+def normalize(text: str) -> str:
+    """Return the name in NFC, without surrounding spaces. Raises `Invalid`.
 
-    Control characters are refused, and those that turn the direction of the text around a name, because they let one
-    name pass for another on other people's screens.
+    Rejects control characters, and bidirectional overrides, which let one name be displayed as another.
     """
     name = unicodedata.normalize("NFC", text).strip()
-    if not 1 <= len(name) <= LONGEST:
-        raise _refusal(f"Must have 1 to {LONGEST} characters.")
-    if any(unicodedata.category(character) in _CONTROLS or character in _OVERRIDES for character in name):
-        raise _refusal("Must not contain control characters.")
+    if not 1 <= len(name) <= MAX_LENGTH:
+        raise _invalid(f"Must have 1 to {MAX_LENGTH} characters.")
+    if any(unicodedata.category(character) in _CONTROLS or character in _BIDI_OVERRIDES for character in name):
+        raise _invalid("Must not contain control characters.")
     if not any(character.isprintable() and not character.isspace() for character in name):
-        raise _refusal("Must contain something to see.")
+        raise _invalid("Must contain something to see.")
     return name
 
 
 def default_for(user_id: UserId) -> str:
-    """A name for someone who gave none: tells apart, and tells nothing of the phone number."""
+    """The name of a user who gave none. Does not reveal the phone number."""
     return f"User {user_id[-4:]}"
 
 
-def _refusal(message: str) -> Invalid:
+def _invalid(message: str) -> Invalid:
     return Invalid("The display name is not acceptable", fields={"display_name": [message]})

@@ -1,4 +1,4 @@
-"""What accounts are made of, as plain values."""
+"""The values of accounts."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from foundation.kernel.ids import SessionId, UserId
 
 @dataclass(frozen=True, slots=True)
 class PublicUser:
-    """What anyone may know of a user."""
+    """The part of a user that every user may see."""
 
     user_id: UserId
     display_name: str
@@ -16,7 +16,7 @@ class PublicUser:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What users know of themselves. `phone_number` is E.164."""
+    """A user, as seen by that user only. `phone_number` is E.164."""
 
     user_id: UserId
     phone_number: str
@@ -32,9 +32,9 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One device's login. Of its refresh tokens only SHA-256 sums are kept, of the present and the previous one.
+    """The login of one device, with the SHA-256 hashes of its current and its previous refresh token.
 
-    `rotation_salt` is what the present token was derived with, together with the previous one (ADR-010).
+    The current token is derived from the previous one and `rotation_salt` (ADR-010).
     """
 
     session_id: SessionId

@@ -1,4 +1,4 @@
-"""`users` and `sessions`, as ADR-007 §2.4 and §2.8 define them. Private to this app."""
+"""The tables `users` and `sessions` (ADR-007 §2.4, §2.8). Private to this app."""
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
@@ -7,7 +7,7 @@ from foundation.stores.dynamodb.table import PROVISIONED, Table
 
 
 class PhoneNumberIndex(GlobalSecondaryIndex["UserModel"]):
-    """Finds a user by phone. Sparse: items without a phone number, such as claims, are not in it."""
+    """Finds a user by phone number. Sparse: claims have no `phone_number` and are not in it."""
 
     class Meta:
         index_name = "phone_number-index"
@@ -19,7 +19,7 @@ class PhoneNumberIndex(GlobalSecondaryIndex["UserModel"]):
 
 
 class UserModel(Table):
-    """A user, or the claim `phone#<E.164>` that makes a phone number unique (it holds `owner_id` and no number)."""
+    """A user, or the claim `phone#<E.164>` that makes a phone number unique and holds its `owner_id`."""
 
     class Meta:
         table_name = "users"
@@ -50,7 +50,7 @@ class UserSessionsIndex(GlobalSecondaryIndex["SessionModel"]):
 
 
 class SessionModel(Table):
-    """One device's login. `previous_token_hash`, `rotation_salt`, `rotated_at` serve the refresh grace of ADR-010."""
+    """The login of one device. `previous_token_hash`, `rotation_salt` and `rotated_at` serve the grace of ADR-010."""
 
     class Meta:
         table_name = "sessions"

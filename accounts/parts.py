@@ -1,4 +1,4 @@
-"""How the parts of accounts fit together, once the clients, keys and policies are chosen."""
+"""Assembles the services of accounts from clients, keys and options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ from foundation.stores.redis.limits import RateLimiter
 
 @dataclass(frozen=True, slots=True)
 class AccountsOptions:
-    """`secret` keys codes and refresh tokens; `jwt_keys` sign access tokens (the first) and verify them (all).
+    """`secret` keys login codes and refresh tokens. The first of `jwt_keys` signs access tokens; all of them verify.
 
-    `former_secrets` still open the refresh tokens they sealed, so that a new secret logs nobody out.
+    Refresh tokens signed with one of `former_secrets` stay valid, so changing the secret logs no user out.
     """
 
     secret: str
@@ -48,7 +48,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What the edges and the other apps use."""
+    """The services that the APIs and the other apps use."""
 
     directory: UserDirectory
     profiles: Profiles

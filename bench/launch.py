@@ -61,7 +61,6 @@ def running(report: Report) -> Iterator[Deployment]:
         stack.callback(services.stop)
         services.start()
         django.setup()
-        from config.wiring.web import web  # noqa: PLC0415 - after django.setup()
 
         parley = wiring()
         stack.callback(lambda: asyncio.run(parley.close()))

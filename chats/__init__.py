@@ -1,4 +1,4 @@
-"""Where: chats, who belongs to them in which role, and each chat's counter at birth.
+"""Chats: direct chats and groups, memberships, roles, and the counter that numbers a chat's messages.
 
-Owns the tables `chats`, `chat_memberships` and `chat_counters`. Never touches a message.
+Owns the tables `chats`, `chat_memberships` and `chat_counters`. Never reads or writes a message.
 """

@@ -1,4 +1,4 @@
-"""What a chat is, what a member is, and what each role allows."""
+"""The values of chats, and the rights of each role."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, UserId
 
 MAX_MEMBERS = 1000
-MAX_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 class ChatType(StrEnum):
@@ -19,7 +19,7 @@ class ChatType(StrEnum):
 
 
 class Role(StrEnum):
-    """A group has exactly one owner at any time; in a direct chat both are plain members."""
+    """A group always has exactly one owner. In a direct chat, both users are plain members."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -27,11 +27,11 @@ class Role(StrEnum):
 
     @property
     def may_manage(self) -> bool:
-        """Add plain members, remove them, rename the group."""
+        """Whether the role may add and remove plain members and rename the group."""
         return self is not Role.MEMBER
 
     def may_remove(self, other: "Role") -> bool:
-        """The owner removes anyone but the owner; an admin removes plain members."""
+        """The owner may remove everyone else, an admin only plain members."""
         return other is not Role.OWNER if self is Role.OWNER else self is Role.ADMIN and other is Role.MEMBER
 
 
@@ -51,7 +51,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class ChatState:
-    """A chat and how far it has come."""
+    """A chat and its latest sequence."""
 
     chat: Chat
     last_sequence: int
@@ -70,14 +70,14 @@ class ChatState:
 
 @dataclass(frozen=True, slots=True)
 class ChatDraft:
-    """What a user asks for who creates a chat."""
+    """The request to create a chat."""
 
     type: ChatType
     name: str | None
     member_ids: tuple[UserId, ...]
 
     def others(self, creator_id: UserId) -> list[UserId]:
-        """The members besides the creator, who may or may not be named. Raises `Invalid` for a draft that cannot be."""
+        """The members without the creator, who may be listed or not. Raises `Invalid`."""
         problems = self._name_problems() | self._member_problems(creator_id)
         if problems:
             raise Invalid("This chat cannot be created", fields=problems)
@@ -89,11 +89,11 @@ class ChatDraft:
         return {"name": ["A group needs a name."]} if self.name is None else {}
 
     def _member_problems(self, creator_id: UserId) -> dict[str, list[str]]:
-        first_place = {user_id: place for place, user_id in reversed(list(enumerate(self.member_ids)))}
-        again = [place for place, user_id in enumerate(self.member_ids) if first_place[user_id] != place]
-        if again:
-            return {f"members.{place}": ["This user is named twice."] for place in again}
-        others = len(first_place.keys() - {creator_id})
+        first_index = {user_id: index for index, user_id in reversed(list(enumerate(self.member_ids)))}
+        repeated = [index for index, user_id in enumerate(self.member_ids) if first_index[user_id] != index]
+        if repeated:
+            return {f"members.{index}": ["This user is named twice."] for index in repeated}
+        others = len(first_index.keys() - {creator_id})
         if self.type is ChatType.GROUP:
             full = others + 1 > MAX_MEMBERS
             return {"members": [f"A group has at most {MAX_MEMBERS:,} members, you included."]} if full else {}
@@ -104,7 +104,7 @@ class ChatDraft:
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """What became of a draft: a new chat, or the one that was there already."""
+    """The result of creating a chat: a new chat or the existing one."""
 
     state: ChatState
     is_new: bool
@@ -112,7 +112,7 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A user's place in a chat, as stored."""
+    """A user's membership in a chat, as stored."""
 
     chat_id: ChatId
     user_id: UserId
@@ -122,8 +122,8 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A chat that somebody may enter, and their place in it."""
+class ChatAccess:
+    """A chat, and the membership that gives a user access to it."""
 
     chat: Chat
     membership: Membership
@@ -135,7 +135,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class ListedChat:
-    """One line of somebody's list of chats."""
+    """An entry of a user's list of chats."""
 
     state: ChatState
     membership: Membership
@@ -151,7 +151,7 @@ class ListedChat:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A membership with a face."""
+    """A membership and the user's display name."""
 
     membership: Membership
     display_name: str
@@ -167,7 +167,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A chat's counter: the highest sequence, and how many memberships have ended."""
+    """A chat's counter: the latest sequence, and the number of memberships that have ended."""
 
     sequence: int
     departures: int = 0

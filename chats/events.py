@@ -1,4 +1,4 @@
-"""The events of this app, as ADR-003 §2.2 and §2.3 define them. Made after the commit, never before."""
+"""The events of chats (ADR-003 §2.2, §2.3). They are published after the change is committed, never before."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -34,7 +34,7 @@ def chat_created(chat: Chat, member_ids: Sequence[UserId], *, event_id: EventId)
 def membership_changed(
     change: Change, membership: Membership, *, changed_by: UserId, event_id: EventId, now: datetime
 ) -> Event:
-    """`membership` is the one that now holds, or the one that ended; so `role` is the new role, or the last one."""
+    """`membership` is the state after the change, or the last state of a removed membership."""
     return Event(
         event_type="MembershipChanged",
         event_id=event_id,

@@ -1,4 +1,4 @@
-"""`chats`, `chat_memberships` and `chat_counters`, as ADR-007 §2.5, §2.6 and §2.2 define them. Private to this app."""
+"""The tables `chats`, `chat_memberships` and `chat_counters` (ADR-007 §2.5, §2.6, §2.2). Private to this app."""
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
@@ -7,7 +7,7 @@ from foundation.stores.dynamodb.table import ON_DEMAND, PROVISIONED, Table
 
 
 class ChatModel(Table):
-    """A chat, or the claim `direct#<user>#<user>` that makes a direct chat unique (it holds `direct_chat_id` only)."""
+    """A chat, or the claim `direct#<user>#<user>` that makes a direct chat unique and holds its `direct_chat_id`."""
 
     class Meta:
         table_name = "chats"
@@ -25,7 +25,7 @@ class ChatModel(Table):
 
 
 class UserChatsIndex(GlobalSecondaryIndex["MembershipModel"]):
-    """Lists a user's chats: the keys of the base table, inverted."""
+    """Lists a user's chats: the keys of the table, inverted."""
 
     class Meta:
         index_name = "user_chats-index"
@@ -38,7 +38,7 @@ class UserChatsIndex(GlobalSecondaryIndex["MembershipModel"]):
 
 
 class MembershipModel(Table):
-    """A user's place in a chat. Without this item the user may neither read nor send."""
+    """A user's membership in a chat. Without it, the user may neither read nor send."""
 
     class Meta:
         table_name = "chat_memberships"
@@ -55,9 +55,9 @@ class MembershipModel(Table):
 
 
 class CounterModel(Table):
-    """The highest sequence of a chat, which moves only together with the messages it numbers, and its departures.
+    """The latest sequence of a chat, written in the transaction of the messages it numbers.
 
-    `departures` counts the memberships that have ended; there is none before the first.
+    `departures` counts the memberships that have ended. It is absent before the first.
     """
 
     class Meta:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from accounts.services.directory import UserDirectory
 from chats.services.access import Access
-from chats.services.creation import BirthStores, ChatCreation
+from chats.services.creation import ChatCreation, CreationStores
 from chats.services.creation_keys import CreationKeys
 from chats.services.details import ChatDetails
+from chats.services.event_publisher import EventPublisher
 from chats.services.joining import Joining
 from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
-from chats.services.news import News
 from chats.services.posting import Posting
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
@@ -47,10 +47,12 @@ def assemble(
     """`creation_keys` is implemented by `messaging`, which owns the table."""
     chats, memberships, counters = ChatStore(database), MembershipStore(database), CounterStore(database)
     access = Access(chats=chats, memberships=memberships)
-    news = News(announcer=announcer, ids=ids, clock=clock)
+    news = EventPublisher(announcer=announcer, ids=ids, clock=clock)
     leaving = Leaving(database=database, memberships=memberships, counters=counters)
     joining = Joining(memberships=memberships, leaving=leaving, users=users, clock=clock)
-    stores = BirthStores(database=database, chats=chats, memberships=memberships, counters=counters, keys=creation_keys)
+    stores = CreationStores(
+        database=database, chats=chats, memberships=memberships, counters=counters, keys=creation_keys
+    )
     return Chats(
         creation=ChatCreation(stores=stores, access=access, users=users, news=news, clock=clock, ids=ids),
         details=ChatDetails(access=access, chats=chats, memberships=memberships, counters=counters, clock=clock),

@@ -80,7 +80,7 @@ def assemble_gateway(
         hub=Hub(
             gateway_id=options.gateway_id,
             client=redis,
-            sessions_ended=verifier.forget,
+            sessions_ended=verifier.mark_ended,
             control=ControlListener(channel_layer).sessions_ended,
             ended_among=ended_among,
         ),

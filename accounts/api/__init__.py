@@ -1,1 +1,1 @@
-"""Accounts over REST: translates a request, makes one service call, translates the answer."""
+"""The REST API of accounts. A view validates the request, makes one service call and renders the result."""

@@ -1,4 +1,4 @@
-"""`/api/auth/…`: codes, logins, tokens."""
+"""`/api/auth/…`: login codes, login, token refresh, logout."""
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -24,7 +24,7 @@ from foundation.rest.addresses import ClientAddress
 from foundation.rest.documentation import BODY_FAILURES, problems
 from foundation.rest.views import ParleyView, PublicView, given
 
-_SECRET = {"Cache-Control": "no-store"}
+_NO_STORE = {"Cache-Control": "no-store"}
 
 
 class RequestCodeView(PublicView):
@@ -35,10 +35,10 @@ class RequestCodeView(PublicView):
         operation_id="request_code",
         tags=["Login"],
         summary="Send a login code by SMS",
-        description="The answer is the same whether or not the number belongs to a user. A new code replaces the old.",
+        description="The response does not reveal whether the number has a user. A new code replaces the previous one.",
         request=CodeRequest,
         responses={
-            202: OpenApiResponse(CodeAnswer, "The code is on its way"),
+            202: OpenApiResponse(CodeAnswer, "The code was sent."),
             **problems(*BODY_FAILURES, RateLimited, SmsUnavailable, public=True),
         },
         examples=[examples.PHONE_NUMBER, examples.CODE_SENT],
@@ -57,11 +57,11 @@ class VerifyView(PublicView):
         operation_id="verify_code",
         tags=["Login"],
         summary="Exchange a code for a session",
-        description="Creates the user at the first login of a number. Five attempts burn a code; success uses it up.",
+        description="The first login of a number creates its user. A code works once and allows five attempts.",
         request=VerifyRequest,
         responses={
-            200: OpenApiResponse(LoginAnswer, "Logged in"),
-            201: OpenApiResponse(LoginAnswer, "Logged in for the first time: the user was created"),
+            200: OpenApiResponse(LoginAnswer, "The user is logged in."),
+            201: OpenApiResponse(LoginAnswer, "The user was created and is logged in."),
             **problems(*BODY_FAILURES, InvalidCode, TooManyAttempts, RateLimited, public=True),
         },
         examples=[examples.ATTEMPT, examples.LOGGED_IN],
@@ -76,7 +76,7 @@ class VerifyView(PublicView):
             address=self.address_of(request),
         )
         login = self.login.verify(attempt)
-        return Response(login_body(login), status=201 if login.is_new_user else 200, headers=_SECRET)
+        return Response(login_body(login), status=201 if login.is_new_user else 200, headers=_NO_STORE)
 
 
 class RefreshView(PublicView):
@@ -87,9 +87,9 @@ class RefreshView(PublicView):
         tags=["Login"],
         summary="Exchange a refresh token for new tokens",
         description=(
-            "Each refresh token is good once and is followed by the one in the answer. For a minute a repeated request "
-            "gets the same successor, so a lost answer or a race logs nobody out; after that, an old token ends the "
-            "session, because it may have been stolen."
+            "A refresh token works once; the response contains the next one. For 60 seconds, a repeated request gets "
+            "the same new refresh token, so a lost response or two concurrent requests do no harm. After that, using "
+            "an old token ends the session, because the token may have been stolen."
         ),
         request=RefreshRequest,
         responses={200: TokensAnswer, **problems(*BODY_FAILURES, InvalidRefreshToken, SessionRevoked, public=True)},
@@ -97,7 +97,7 @@ class RefreshView(PublicView):
     )
     def post(self, request: Request) -> Response:
         tokens = self.sessions.refresh(self.validated(RefreshRequest)["refresh_token"])
-        return Response(tokens_body(tokens), headers=_SECRET)
+        return Response(tokens_body(tokens), headers=_NO_STORE)
 
 
 class LogoutView(ParleyView):
@@ -107,7 +107,7 @@ class LogoutView(ParleyView):
         operation_id="log_out",
         tags=["Login"],
         summary="End this session",
-        description="Its tokens are refused and its sockets closed within a second or a few.",
+        description="Within a few seconds, its tokens are rejected and its WebSockets are closed.",
         request=None,
         responses={204: None, **problems()},
     )

@@ -1,4 +1,4 @@
-"""What the documentation shows: bodies of one imaginary login."""
+"""Example bodies for the OpenAPI document."""
 
 from drf_spectacular.utils import OpenApiExample
 

@@ -1,4 +1,4 @@
-"""Bodies in and out, as contract §2 has them."""
+"""Request and response bodies of accounts."""
 
 from typing import Any
 
@@ -15,48 +15,60 @@ from foundation.rest.serializers import StrictSerializer, TextField
 
 
 class PhoneNumberField(TextField):
-    """E.164; what is possible beyond the form is decided by the service."""
+    """Checks the E.164 syntax only. The service checks that the number is possible."""
 
     def __init__(self, **options: Any) -> None:
         form = RegexValidator(
             r"^\+[1-9][0-9]{6,14}\Z",
             "Must be in E.164 form: a plus sign, country code and digits, such as +14155550123.",
         )
-        super().__init__(validators=[form], help_text="E.164, such as +14155550123", **options)
+        super().__init__(validators=[form], help_text="A phone number in E.164 form, such as +14155550123.", **options)
 
 
 class CodeRequest(StrictSerializer):
+    """The phone number to send a code to."""
+
     phone_number = PhoneNumberField()
 
 
 class CodeAnswer(serializers.Serializer[Any]):
-    expires_in = serializers.IntegerField(help_text="Seconds until the code expires")
-    resend_after = serializers.IntegerField(help_text="Seconds until another code may be requested")
+    expires_in = serializers.IntegerField(help_text="Seconds until the code expires.")
+    resend_after = serializers.IntegerField(help_text="Seconds until another code may be requested.")
 
 
 class VerifyRequest(StrictSerializer):
+    """A login with the code from the SMS."""
+
     phone_number = PhoneNumberField()
     code = TextField(
-        validators=[RegexValidator(r"^[0-9]{6}\Z", "Must be six digits.")], help_text="The six digits of the SMS"
+        validators=[RegexValidator(r"^[0-9]{6}\Z", "Must be six digits.")], help_text="The six digits from the SMS."
     )
     device_id = TextField(
         validators=[RegexValidator(r"^[ -~]{1,128}\Z", "Must be 1 to 128 printable ASCII characters.")],
-        help_text="Chosen by the client, the same at each login of a device",
+        help_text="An id chosen by the client, the same for every login of a device.",
     )
     display_name = TextField(
-        required=False, max_length=display_names.LONGEST, help_text="For a new user; ignored for a known one"
+        required=False,
+        max_length=display_names.MAX_LENGTH,
+        help_text="The name of a new user, else ignored.",
     )
 
 
 class RefreshRequest(StrictSerializer):
+    """The refresh token to exchange."""
+
     refresh_token = TextField(max_length=200)
 
 
 class RenameRequest(StrictSerializer):
-    display_name = TextField(max_length=display_names.LONGEST)
+    """The new display name."""
+
+    display_name = TextField(max_length=display_names.MAX_LENGTH)
 
 
 class LookupRequest(StrictSerializer):
+    """The phone number to look up."""
+
     phone_number = PhoneNumberField()
 
 
@@ -76,9 +88,9 @@ class PublicUserAnswer(serializers.Serializer[Any]):
 
 class TokensAnswer(serializers.Serializer[Any]):
     session_id = serializers.CharField()
-    access_token = serializers.CharField(help_text="For `Authorization: Bearer`")
-    refresh_token = serializers.CharField(help_text="Good once; each refresh returns the next one")
-    expires_in = serializers.IntegerField(help_text="Seconds until the access token expires")
+    access_token = serializers.CharField(help_text="The token for `Authorization: Bearer`.")
+    refresh_token = serializers.CharField(help_text="Works once. Each refresh returns the next one.")
+    expires_in = serializers.IntegerField(help_text="Seconds until the access token expires.")
 
 
 class LoginAnswer(TokensAnswer):
@@ -90,7 +102,7 @@ class SessionAnswer(serializers.Serializer[Any]):
     device_id = serializers.CharField()
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
-    current = serializers.BooleanField(help_text="Whether this is the session that asks")
+    current = serializers.BooleanField(help_text="Whether this is the session of the request.")
 
 
 class SessionPage(serializers.Serializer[Any]):

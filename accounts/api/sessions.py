@@ -1,4 +1,4 @@
-"""`/api/sessions`: the caller's devices."""
+"""`/api/sessions`: the caller's sessions."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -16,7 +16,7 @@ from foundation.rest.serializers import PageQuery
 from foundation.rest.throttling import ThrottledView
 from foundation.rest.views import ParleyView, given
 
-SCOPE = "sessions"
+CURSOR_SCOPE = "sessions"
 
 
 class SessionsView(ThrottledView):
@@ -26,14 +26,15 @@ class SessionsView(ThrottledView):
     @extend_schema(
         operation_id="list_sessions",
         tags=["Sessions"],
-        summary="List your devices' sessions",
+        summary="List your sessions",
+        description="Lists the active sessions of all your devices.",
         parameters=[PageQuery],
         responses={200: SessionPage, **problems(Malformed, Invalid, RateLimited)},
         examples=[examples.SESSIONS],
     )
     def get(self, request: Request) -> Response:
         query = self.validated_query(PageQuery)
-        sessions, following = self.sessions.list_of(
+        sessions, following = self.sessions.list_sessions(
             self.caller, limit=query["limit"], after=self._position(query.get("cursor"))
         )
         items = [session_body(session, current=self.caller.session_id) for session in sessions]
@@ -42,7 +43,8 @@ class SessionsView(ThrottledView):
     @extend_schema(
         operation_id="revoke_other_sessions",
         tags=["Sessions"],
-        summary="End all your sessions but this one",
+        summary="End all your other sessions",
+        description="Ends all your sessions except the one of the request.",
         responses={204: None, **problems(RateLimited)},
     )
     def delete(self, request: Request) -> Response:
@@ -52,12 +54,12 @@ class SessionsView(ThrottledView):
     def _position(self, cursor: str | None) -> SessionId | None:
         if cursor is None:
             return None
-        return SessionId(str(self.cursors.decode(cursor, scope=SCOPE, owner=self.caller.user_id)["session_id"]))
+        return SessionId(str(self.cursors.decode(cursor, scope=CURSOR_SCOPE, owner=self.caller.user_id)["session_id"]))
 
     def _cursor(self, following: SessionId | None) -> str | None:
         if following is None:
             return None
-        return self.cursors.encode({"session_id": following}, scope=SCOPE, owner=self.caller.user_id)
+        return self.cursors.encode({"session_id": following}, scope=CURSOR_SCOPE, owner=self.caller.user_id)
 
 
 class SessionView(ParleyView):
@@ -67,6 +69,7 @@ class SessionView(ParleyView):
         operation_id="revoke_session",
         tags=["Sessions"],
         summary="End one of your sessions",
+        description="Within a few seconds, its tokens are rejected and its WebSockets are closed.",
         responses={204: None, **problems(SessionNotFound)},
     )
     def delete(self, request: Request, session_id: str) -> Response:

@@ -1,4 +1,4 @@
-"""The paths of accounts."""
+"""The routes of accounts."""
 
 from django.urls import URLPattern, path
 

@@ -1,4 +1,4 @@
-"""`/api/users/…`: oneself, and others as far as they show themselves."""
+"""`/api/users/…`: the caller's profile, public profiles, lookup by phone number."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -29,6 +29,7 @@ class OwnUserView(ThrottledView):
         operation_id="get_own_user",
         tags=["Users"],
         summary="Read your own profile",
+        description="Your own profile contains your phone number.",
         responses={200: UserAnswer, **problems(UserNotFound, RateLimited)},
         examples=[examples.OWN_USER],
     )
@@ -39,6 +40,7 @@ class OwnUserView(ThrottledView):
         operation_id="rename_own_user",
         tags=["Users"],
         summary="Change your display name",
+        description="The name is shown to other users. Surrounding spaces are removed.",
         request=RenameRequest,
         responses={200: UserAnswer, **problems(*BODY_FAILURES, UserNotFound, RateLimited)},
         examples=[examples.NEW_NAME, examples.OWN_USER],
@@ -53,8 +55,8 @@ class UserView(ThrottledView):
     @extend_schema(
         operation_id="get_user",
         tags=["Users"],
-        summary="Read another user's public face",
-        description="Never tells the phone number.",
+        summary="Read another user's public profile",
+        description="The public profile does not contain the phone number.",
         responses={200: PublicUserAnswer, **problems(UserNotFound, RateLimited)},
         examples=[examples.PUBLIC_USER],
     )
@@ -69,7 +71,7 @@ class LookupView(ParleyView):
         operation_id="look_up_user",
         tags=["Users"],
         summary="Find a user by phone number",
-        description="Limited to 60 lookups at once and 60 an hour, found or not.",
+        description="Limited to a burst of 60 and to 60 per hour. Every lookup counts, whether it succeeds or not.",
         request=LookupRequest,
         responses={200: PublicUserAnswer, **problems(*BODY_FAILURES, UserNotFound, RateLimited)},
         examples=[examples.PHONE_NUMBER, examples.PUBLIC_USER],

@@ -1,4 +1,4 @@
-"""What accounts can do: log in, hold sessions, verify tokens, know users.
+"""The use cases of accounts: login, sessions, token verification, profiles.
 
-Services are synchronous, thread-safe and made by `config.wiring`; they know no edge.
+Services are synchronous and thread-safe. They never import the API.
 """

@@ -1,23 +1,20 @@
-"""What protects the login: how often codes are sent, and how often they are tried.
-
-Fails closed: when Redis is away, nobody logs in.
-"""
+"""Rate limits of the login. They fail closed: without Redis, every login is refused."""
 
 import ipaddress
 from dataclasses import dataclass, field
 
 from foundation.stores.redis.limits import Limit, RateLimiter
 
-HOUR = 3600.0
+SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class LoginPolicy:
-    """The allowances. `resend_after` is the pause in seconds between two codes to one number."""
+    """The limits. `resend_after` is the minimum number of seconds between two codes for one number."""
 
     resend_after: float = 30
-    codes_per_number: Limit = field(default=Limit("login-number", rate=10 / HOUR, burst=10))
-    codes_per_address: Limit = field(default=Limit("login-address", rate=60 / HOUR, burst=20))
+    codes_per_number: Limit = field(default=Limit("login-number", rate=10 / SECONDS_PER_HOUR, burst=10))
+    codes_per_address: Limit = field(default=Limit("login-address", rate=60 / SECONDS_PER_HOUR, burst=20))
     attempts_per_address: Limit = field(default=Limit("login-attempt", rate=1, burst=60))
 
     @property
@@ -26,7 +23,7 @@ class LoginPolicy:
 
 
 class LoginGuard:
-    """Counts by number (under a pseudonym) and by address. An IPv6 address counts as its network of 64 bits."""
+    """Applies the limits per phone number (by its pseudonym) and per address. IPv6 addresses count by their /64."""
 
     def __init__(self, limiter: RateLimiter, *, policy: LoginPolicy, loopback_is_free: bool = False) -> None:
         self._limiter = limiter
@@ -34,7 +31,7 @@ class LoginGuard:
         self.policy = policy
 
     def require_code_allowed(self, number: str, address: str) -> None:
-        """Raises `RateLimited`. The address is asked first: a noisy one must not use up other people's numbers."""
+        """Raises `RateLimited`. The address is checked first, so that it cannot use up the limit of other numbers."""
         self._require_address(self.policy.codes_per_address, address)
         self._limiter.take(self.policy.resend, number).require()
         self._limiter.take(self.policy.codes_per_number, number).require()
@@ -43,14 +40,14 @@ class LoginGuard:
         """Raises `RateLimited`."""
         self._require_address(self.policy.attempts_per_address, address)
 
-    def end_resend_pause(self, number: str) -> None:
-        """The number's owner has logged in, and may want a code for the next device at once."""
-        self._limiter.give_back(self.policy.resend, number)
+    def allow_resend(self, number: str) -> None:
+        """End the wait between two codes: a login succeeded, and the next device may need a code at once."""
+        self._limiter.refund(self.policy.resend, number)
 
-    def undo_code(self, number: str) -> None:
-        """The code was not sent after all: neither pause nor allowance is used up."""
-        self.end_resend_pause(number)
-        self._limiter.give_back(self.policy.codes_per_number, number)
+    def refund_code(self, number: str) -> None:
+        """Return the tokens taken for a code that could not be sent."""
+        self.allow_resend(number)
+        self._limiter.refund(self.policy.codes_per_number, number)
 
     def _require_address(self, limit: Limit, address: str) -> None:
         subject, loopback = _subject(address)
@@ -59,7 +56,7 @@ class LoginGuard:
 
 
 def _subject(address: str) -> tuple[str, bool]:
-    """Under which name an address is counted, and whether it is loopback. Callers of no known address share one."""
+    """The bucket of an address, and whether it is loopback. All requests without an address share one bucket."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Login by phone: a code is sent, a code is shown, a session begins.
+"""Login by phone: send a code, verify it, open a session.
 
-Whether a number is known plays no part before the code is right, so neither answers nor their timing tell.
+No user is read before the code is verified, so neither responses nor their timing reveal whether a number has a user.
 """
 
 import logging
@@ -27,7 +27,7 @@ CODE_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class CodeSent:
-    """Both in whole seconds."""
+    """Both values are in seconds."""
 
     expires_in: int
     resend_after: int
@@ -66,33 +66,32 @@ class PhoneLogin:
         self._sessions = sessions
 
     def request_code(self, *, phone_number: str, address: str) -> CodeSent:
-        """Send a new code; it replaces the one before. Raises `Invalid`, `RateLimited`, `SmsUnavailable`.
+        """Send a new code, which replaces the previous one. Raises `Invalid`, `RateLimited`, `SmsUnavailable`.
 
-        The code is kept before it is sent, so that it is good when it arrives.
+        The code is stored before it is sent, so that it is valid when it arrives.
         """
-        number = phone_numbers.canonical(phone_number)
+        number = phone_numbers.normalize(phone_number)
         pseudonym = self._codes.pseudonym(number)
         self._guard.require_code_allowed(pseudonym, address)
         code = f"{secrets.randbelow(10**CODE_DIGITS):0{CODE_DIGITS}d}"
-        self._codes.keep(number, code)
+        self._codes.save(number, code)
         try:
-            self._sms.send(CodeMessage(to=number, code=code, body=_body(code, self._codes.lifetime)))
+            self._sms.send(CodeMessage(to=number, code=code, body=_body(code, self._codes.lifetime_seconds)))
         except SmsUnavailable:
             SMS_MESSAGES.labels("failed").inc()
-            self._codes.discard(number)
-            self._guard.undo_code(pseudonym)
+            self._codes.delete(number)
+            self._guard.refund_code(pseudonym)
             raise
         SMS_MESSAGES.labels("sent").inc()
-        return CodeSent(expires_in=self._codes.lifetime, resend_after=round(self._guard.policy.resend_after))
+        return CodeSent(expires_in=self._codes.lifetime_seconds, resend_after=round(self._guard.policy.resend_after))
 
     def verify(self, attempt: LoginAttempt) -> Login:
-        """Begin a session, and a user where the number is new. Raises `Invalid`, `InvalidCode`, `TooManyAttempts`.
+        """Open a session; create the user if the number is new. Raises `Invalid`, `InvalidCode`, `TooManyAttempts`.
 
-        The code is used up by the first success. When a store then fails, it is made good again, so that the same
-        request may simply be repeated.
+        Success consumes the code. If a store then fails, the code is restored, so that the request can be retried.
         """
-        number = phone_numbers.canonical(attempt.phone_number)
-        name = None if attempt.display_name is None else display_names.checked(attempt.display_name)
+        number = phone_numbers.normalize(attempt.phone_number)
+        name = None if attempt.display_name is None else display_names.normalize(attempt.display_name)
         self._guard.require_attempt_allowed(attempt.address)
         redeemed = self._redeem(number, attempt.code)
         try:
@@ -100,10 +99,10 @@ class PhoneLogin:
             tokens = self._sessions.open(user_id=user.user_id, device_id=attempt.device_id)
         except Unavailable:
             with suppress(StoreUnavailable):
-                self._codes.put_back(redeemed)
+                self._codes.restore(redeemed)
             raise
         with suppress(StoreUnavailable):
-            self._guard.end_resend_pause(self._codes.pseudonym(number))
+            self._guard.allow_resend(self._codes.pseudonym(number))
         log.info("login of %s, session %s", user.user_id, tokens.session_id)
         return Login(user=user, is_new_user=is_new, tokens=tokens)
 
@@ -115,5 +114,5 @@ class PhoneLogin:
             raise
 
 
-def _body(code: str, lifetime: int) -> str:
-    return f"{code} is your Parley code. It is good for {lifetime // 60} minutes. Share it with nobody."
+def _body(code: str, lifetime_seconds: int) -> str:
+    return f"{code} is your Parley code. It is good for {lifetime_seconds // 60} minutes. Share it with nobody."

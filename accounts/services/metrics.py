@@ -1,4 +1,4 @@
-"""What accounts count, for `/metrics`."""
+"""The metrics of accounts."""
 
 from prometheus_client import Counter
 

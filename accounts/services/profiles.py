@@ -1,4 +1,4 @@
-"""Users as they see themselves, and as others may see them."""
+"""Reading and changing profiles, and lookup by phone number."""
 
 from accounts import display_names, phone_numbers
 from accounts.domain import PublicUser, User
@@ -9,7 +9,7 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.ids import UserId
 from foundation.stores.redis.limits import Limit, RateLimiter
 
-LOOKUPS = Limit("lookup", rate=60 / 3600, burst=60)
+LOOKUP_LIMIT = Limit("lookup", rate=60 / 3600, burst=60)
 
 
 class Profiles:
@@ -24,21 +24,20 @@ class Profiles:
 
     def rename(self, caller: Caller, display_name: str) -> User:
         """Raises `Invalid`, `UserNotFound`."""
-        name = display_names.checked(display_name)
+        name = display_names.normalize(display_name)
         return _found(self._users.rename(caller.user_id, name, now=self._clock.now()))
 
     def get_public(self, user_id: UserId) -> PublicUser:
-        """Raises `UserNotFound`, also for what has not the form of a user's id."""
+        """Raises `UserNotFound`, also for a malformed id."""
         return _found(self._users.find(user_id)).public
 
     def look_up(self, caller: Caller, phone_number: str) -> PublicUser:
-        """Who has this phone number. Raises `UserNotFound`, `RateLimited`.
+        """Find a user by phone number. Raises `UserNotFound`, `RateLimited`.
 
-        Every lookup counts, found or not, so that nobody learns who is here by trying numbers. Without Redis there is
-        no lookup: this limit keeps a secret, so it fails closed.
+        Every lookup counts, to prevent enumeration of numbers. The limit protects privacy, so it fails closed.
         """
-        number = phone_numbers.canonical(phone_number)
-        self._limiter.take(LOOKUPS, caller.user_id).require()
+        number = phone_numbers.normalize(phone_number)
+        self._limiter.take(LOOKUP_LIMIT, caller.user_id).require()
         return _found(self._users.find_by_phone(number)).public
 
 

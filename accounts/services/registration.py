@@ -1,4 +1,4 @@
-"""From a proven phone number to its user: the one there is, or a new one."""
+"""Finds or creates the user of a verified phone number."""
 
 from accounts import display_names
 from accounts.domain import User
@@ -10,7 +10,7 @@ from foundation.stores.errors import StoreUnavailable, TransactionConflict
 
 
 class Registration:
-    """However many first logins of one number run at once, in however many processes, they end in one user."""
+    """Concurrent first logins of one number, in any number of processes, create one user."""
 
     def __init__(self, users: UserStore, *, ids: IdFactory, clock: Clock) -> None:
         self._users = users
@@ -18,9 +18,9 @@ class Registration:
         self._clock = clock
 
     def find_or_create(self, phone_number: str, *, display_name: str | None) -> tuple[User, bool]:
-        """The number's user, and whether this call created it. `display_name` is for new users only.
+        """Return the number's user, and whether this call created it. `display_name` applies to new users only.
 
-        The claim decides who owns a number; the index is never asked, because it may lag.
+        Reads the claim, not the index, because the index is eventually consistent.
         """
         owner = self._users.find_owner(phone_number)
         if owner is not None:

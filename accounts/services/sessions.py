@@ -1,8 +1,7 @@
-"""Sessions: one per login of a device, kept alive by rotating refresh tokens, ended by being revoked.
+"""Sessions: one per login of a device, extended by rotating refresh tokens, ended by revocation.
 
-DynamoDB is the truth about a session. A notice to sockets and to other processes' memories follows a revocation and is
-never its condition: when it is lost, REST refuses the tokens a few seconds later, and sockets are closed by the
-gateway's next look at DynamoDB, within half a minute.
+DynamoDB is the source of truth. A revocation is followed by a best-effort notice to all processes. If the notice is
+lost, REST refuses the tokens a few seconds later, and the gateway closes the sockets at its next check, within 30 s.
 """
 
 import hmac
@@ -27,12 +26,12 @@ from foundation.stores.errors import StoreUnavailable, TransactionConflict
 
 log = logging.getLogger(__name__)
 
-LIFETIME = timedelta(days=30)
-GRACE = timedelta(seconds=60)
+SESSION_LIFETIME = timedelta(days=30)
+REFRESH_GRACE = timedelta(seconds=60)
 
 
 class RevocationNotices(Protocol):
-    """Tells every process that sessions have ended. Raises `StoreUnavailable` where it cannot."""
+    """Notifies every process that sessions have ended. Raises `StoreUnavailable`."""
 
     def publish(self, session_ids: Sequence[SessionId]) -> None: ...
 
@@ -47,7 +46,7 @@ class TokenPair:
 
 @dataclass(frozen=True, slots=True)
 class TokenMint:
-    """Everything that makes tokens."""
+    """Issues access and refresh tokens."""
 
     access: AccessTokens
     refresh: RefreshTokens
@@ -80,7 +79,7 @@ class Sessions:
             device_id=device_id,
             refresh_token_hash=token.digest,
             created_at=now,
-            expires_at=now + LIFETIME,
+            expires_at=now + SESSION_LIFETIME,
         )
         self._store.create(session)
         return self._pair(session, token)
@@ -88,23 +87,23 @@ class Sessions:
     def refresh(self, refresh_token: str) -> TokenPair:
         """Exchange a refresh token for its successor and a new access token.
 
-        Requests that race with the same token, within a short grace, are all given the same successor (ADR-010).
-        Any older token is a sign of theft and ends the session. Raises `InvalidRefreshToken`, `SessionRevoked`.
+        For a grace period, repeated requests with the same token get the same successor (ADR-010). Any older token may
+        be stolen and ends the session. Raises `InvalidRefreshToken`, `SessionRevoked`.
         """
         token = self._mint.refresh.read(refresh_token)
         for _ in RetryPolicy().tries():
             session = self._store.confirm(token.session_id, now=self._clock.now())
             if session is None:
                 raise SessionRevoked
-            if not _same(token.digest, session.refresh_token_hash):
+            if not hmac.compare_digest(token.digest, session.refresh_token_hash):
                 return self._pair(session, self._successor_in_grace(session, token))
-            successor = self._rotated(session, token)
+            successor = self._rotate(session, token)
             if successor is not None:
                 return self._pair(session, successor)
         raise TransactionConflict("Another request kept rotating this token")
 
-    def _rotated(self, session: Session, token: RefreshToken) -> RefreshToken | None:
-        """The successor, or None when another request was faster."""
+    def _rotate(self, session: Session, token: RefreshToken) -> RefreshToken | None:
+        """Rotate and return the successor, or None if another request rotated first."""
         now, salt = self._clock.now(), self._mint.refresh.salt()
         successor = self._mint.refresh.successor(token, salt=salt)
         rotation = Rotation(
@@ -112,14 +111,14 @@ class Sessions:
             to_hash=successor.digest,
             salt=salt,
             rotated_at=now,
-            expires_at=now + LIFETIME,
+            expires_at=now + SESSION_LIFETIME,
         )
         return successor if self._store.rotate(session.session_id, rotation) else None
 
     def _successor_in_grace(self, session: Session, token: RefreshToken) -> RefreshToken:
-        """What the previous token was exchanged for. Ends the session when the token is older than that."""
-        is_previous = session.previous_token_hash is not None and _same(token.digest, session.previous_token_hash)
-        in_grace = session.rotated_at is not None and self._clock.now() - session.rotated_at <= GRACE
+        """The successor of the previous token. For an older token, revoke the session and raise `SessionRevoked`."""
+        is_previous = hmac.compare_digest(token.digest, session.previous_token_hash or "")
+        in_grace = session.rotated_at is not None and self._clock.now() - session.rotated_at <= REFRESH_GRACE
         if is_previous and in_grace and session.rotation_salt is not None:
             successor = self._mint.refresh.find_successor(
                 token, salt=session.rotation_salt, digest=session.refresh_token_hash
@@ -128,35 +127,35 @@ class Sessions:
                 return successor
         log.warning("an old refresh token of session %s was used again: session revoked", session.session_id)
         self._store.revoke(session.session_id, user_id=session.user_id)
-        self._announce([session.session_id])
+        self._notify([session.session_id])
         raise SessionRevoked
 
-    def list_of(
+    def list_sessions(
         self, caller: Caller, *, limit: int, after: SessionId | None = None
     ) -> tuple[list[Session], SessionId | None]:
-        """A page of the caller's living sessions, and where the next page begins."""
-        return self._store.list_of(caller.user_id, now=self._clock.now(), limit=limit, after=after)
+        """A page of the caller's active sessions, and the id after which the next page starts."""
+        return self._store.list_sessions(caller.user_id, now=self._clock.now(), limit=limit, after=after)
 
     def revoke(self, caller: Caller, session_id: SessionId) -> None:
-        """End one of the caller's sessions. Raises `SessionNotFound`, also for other people's."""
+        """End one of the caller's sessions. Raises `SessionNotFound`, also for sessions of other users."""
         if not self._store.revoke(session_id, user_id=caller.user_id):
             raise SessionNotFound
-        self._announce([session_id])
+        self._notify([session_id])
 
     def revoke_others(self, caller: Caller) -> None:
-        """End all of the caller's sessions but the one that calls."""
-        others = [session_id for session_id in self._store.ids_of(caller.user_id) if session_id != caller.session_id]
+        """End all of the caller's sessions except the calling one."""
+        others = [session_id for session_id in self._store.list_ids(caller.user_id) if session_id != caller.session_id]
         if others:
             self._store.revoke_all(others)
-            self._announce(others)
+            self._notify(others)
 
     def log_out(self, caller: Caller) -> None:
-        """End the calling session. A second time changes nothing."""
+        """End the calling session. Idempotent."""
         self._store.revoke(caller.session_id, user_id=caller.user_id)
-        self._announce([caller.session_id])
+        self._notify([caller.session_id])
 
-    def _announce(self, session_ids: Sequence[SessionId]) -> None:
-        self._verifier.forget(session_ids)
+    def _notify(self, session_ids: Sequence[SessionId]) -> None:
+        self._verifier.mark_ended(session_ids)
         try:
             self._notices.publish(session_ids)
         except StoreUnavailable as error:
@@ -172,7 +171,3 @@ class Sessions:
             refresh_token=token.text,
             expires_in=self._mint.access.lifetime_seconds,
         )
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one, other)

@@ -1,4 +1,4 @@
-"""How a code reaches a phone: one small interface, and the two senders behind it."""
+"""SMS senders: a file for embedded mode, AWS SNS for production."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CodeMessage:
-    """A login code on its way to its number."""
+    """A login code to send."""
 
     to: str
     code: str
@@ -29,13 +29,13 @@ class CodeMessage:
 
 
 class SmsSender(Protocol):
-    """Hands a message over. Raises `SmsUnavailable` where it cannot; logs neither number nor code."""
+    """Sends a message. Raises `SmsUnavailable`. Must log neither the number nor the code."""
 
     def send(self, message: CodeMessage) -> None: ...
 
 
 class FileSmsSender:
-    """Embedded: prints each message, and appends it to a file that tests and demos read the codes from."""
+    """Prints each message and appends it to a file, from which tests and the demo read the codes."""
 
     def __init__(self, path: Path, *, clock: Clock, output: TextIO | None = None) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class FileSmsSender:
         self._print(message)
 
     def _append(self, line: bytes) -> None:
-        """One write, so that lines of several processes never mix. Only the owner may read the codes."""
+        """Append with one write, so that lines of several processes never interleave. Only the owner can read them."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
         with self._path.open("ab", buffering=0) as file:
@@ -69,7 +69,7 @@ class FileSmsSender:
 
 
 class SnsSmsSender:
-    """AWS SNS, direct to the number."""
+    """Sends messages through AWS SNS, directly to the number."""
 
     def __init__(self, client: "SNSClient") -> None:
         self._client = client
@@ -87,7 +87,7 @@ class SnsSmsSender:
 
 
 def _reason(error: Exception) -> str:
-    """AWS's code for the failure; its sentence may repeat the number."""
+    """The error code without the error message, which may contain the number."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "Unknown"))
     return type(error).__name__

@@ -1,7 +1,7 @@
-"""Access tokens: JWTs of fifteen minutes that say who calls, in which session.
+"""Access tokens: JWTs that name a user and a session and expire after 15 minutes.
 
-The algorithm is pinned and the key is found by `kid` in a ring: the first key signs, all of them verify, so a new key
-goes to the front and an old one leaves when its last token has expired, and nobody is logged out.
+The algorithm is fixed, and `kid` selects the key. The first key signs and all keys verify: to rotate, put the new key
+first and remove the old one after its last token has expired.
 """
 
 from collections.abc import Mapping
@@ -20,30 +20,30 @@ from foundation.kernel.ids import SessionId, UserId, is_session_id, is_user_id
 ALGORITHM = "HS256"
 ISSUER = "parley"
 AUDIENCE = "parley-api"
-LIFETIME = timedelta(minutes=15)
-LONGEST = 2048
-REMEMBERED_TOKENS = 8192
-_LATEST = int(datetime.max.replace(tzinfo=UTC).timestamp())
+ACCESS_TOKEN_LIFETIME = timedelta(minutes=15)
+MAX_TOKEN_LENGTH = 2048
+DECODED_TOKENS_CACHED = 8192
+_MAX_TIMESTAMP = int(datetime.max.replace(tzinfo=UTC).timestamp())
 _CLAIMS = ("aud", "exp", "iat", "iss", "sid", "sub")
-# Expiry is judged by the clock that was passed in.
+# `read` checks the expiry itself, by the clock that is passed in.
 _OPTIONS: Options = {"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False, "verify_nbf": False}
 
 
 class AccessTokens:
-    """Issues and reads them. Whether the session still lives is asked elsewhere.
+    """Issues and reads access tokens. Does not check that the session is active.
 
-    What a token says never changes, so the last good ones are remembered decoded; their expiry is judged each time.
+    Caches the decoded claims of valid tokens; checks the expiry on every read.
     """
 
     def __init__(self, keys: Mapping[str, str], *, clock: Clock) -> None:
         self._keys = dict(keys)
         self._signing_kid = next(iter(self._keys))
         self._clock = clock
-        self._decoded = lru_cache(maxsize=REMEMBERED_TOKENS)(self._decode)
+        self._decoded = lru_cache(maxsize=DECODED_TOKENS_CACHED)(self._decode)
 
     @property
     def lifetime_seconds(self) -> int:
-        return int(LIFETIME.total_seconds())
+        return int(ACCESS_TOKEN_LIFETIME.total_seconds())
 
     def issue(self, *, user_id: UserId, session_id: SessionId) -> str:
         now = self._clock.now()
@@ -53,13 +53,13 @@ class AccessTokens:
             "sub": user_id,
             "sid": session_id,
             "iat": int(now.timestamp()),
-            "exp": int((now + LIFETIME).timestamp()),
+            "exp": int((now + ACCESS_TOKEN_LIFETIME).timestamp()),
         }
         return jwt.encode(claims, self._keys[self._signing_kid], ALGORITHM, headers={"kid": self._signing_kid})
 
     def read(self, token: str) -> Caller:
-        """Who the token speaks for. Raises `InvalidToken`, and `TokenExpired` for one that was good once."""
-        if len(token) > LONGEST or not token.isascii():
+        """The caller that the token authenticates. Raises `InvalidToken`, `TokenExpired`."""
+        if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
             raise InvalidToken
         caller = self._decoded(token)
         if caller.expires_at <= self._clock.now():
@@ -71,7 +71,7 @@ class AccessTokens:
         subject, session, expires = claims["sub"], claims["sid"], claims["exp"]
         if not (isinstance(session, str) and is_user_id(subject) and is_session_id(session)):
             raise InvalidToken
-        if not isinstance(expires, int) or not 0 <= expires <= _LATEST:
+        if not isinstance(expires, int) or not 0 <= expires <= _MAX_TIMESTAMP:
             raise InvalidToken
         expires_at = datetime.fromtimestamp(expires, UTC)
         return Caller(user_id=UserId(subject), session_id=SessionId(session), expires_at=expires_at)

@@ -1,7 +1,7 @@
-"""Turning an access token into a caller: the token must be good and its session alive.
+"""Authentication by access token: the token must be valid and its session active.
 
-Deny by default: a session that cannot be checked is not let in. REST remembers a check for a few seconds, so that a
-busy client costs one read every few seconds; a revocation notice overrules what is remembered at once.
+Fails closed: without DynamoDB, a request whose session is not cached is refused. REST caches a session for a few
+seconds to save reads. A revocation notice replaces the cached session at once.
 """
 
 from collections import OrderedDict
@@ -18,13 +18,13 @@ from foundation.kernel.caller import Caller
 from foundation.kernel.clock import Clock
 from foundation.kernel.ids import SessionId, UserId
 
-REMEMBERED_FOR = timedelta(seconds=3)
-REMEMBERED_SESSIONS = 20_000
+CACHE_TTL = timedelta(seconds=3)
+CACHE_CAPACITY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a check found: whose session it is and until when, or (`user_id` None) that there is none."""
+class SessionCheck:
+    """The state of a session when it was read. `user_id` is None if the session has ended."""
 
     user_id: UserId | None
     expires_at: datetime | None
@@ -35,34 +35,34 @@ class Standing:
         return self.user_id == caller.user_id and self.expires_at is not None and self.expires_at > now
 
 
-class RememberedSessions:
-    """The last checks, bounded in time and number. That a session has ended is never overwritten: none comes back."""
+class SessionCache:
+    """Caches session checks up to a TTL and a capacity. Sessions never restart, so an ended one is not overwritten."""
 
-    def __init__(self, *, capacity: int = REMEMBERED_SESSIONS, lasting: timedelta = REMEMBERED_FOR) -> None:
+    def __init__(self, *, capacity: int = CACHE_CAPACITY, ttl: timedelta = CACHE_TTL) -> None:
         self._capacity = capacity
-        self._lasting = lasting
-        self._standings: OrderedDict[SessionId, Standing] = OrderedDict()
+        self._ttl = ttl
+        self._checks: OrderedDict[SessionId, SessionCheck] = OrderedDict()
         self._lock = Lock()
 
-    def find(self, session_id: SessionId, now: datetime) -> Standing | None:
+    def find(self, session_id: SessionId, now: datetime) -> SessionCheck | None:
         with self._lock:
-            standing = self._standings.get(session_id)
-        return standing if standing is not None and self._is_fresh(standing, now) else None
+            check = self._checks.get(session_id)
+        return check if check is not None and self._is_fresh(check, now) else None
 
-    def remember(self, session_id: SessionId, standing: Standing) -> Standing:
-        """Keep the standing and return the one that counts: an end learnt of during a slow check outweighs it."""
+    def remember(self, session_id: SessionId, check: SessionCheck) -> SessionCheck:
+        """Cache the check and return the valid one: if the session ended during a slow read, the cached end wins."""
         with self._lock:
-            known = self._standings.pop(session_id, None)
-            if known is not None and known.user_id is None and standing.checked_at - known.checked_at < self._lasting:
-                standing = known
-            self._standings[session_id] = standing
-            if len(self._standings) > self._capacity:
-                self._standings.popitem(last=False)
-        return standing
+            known = self._checks.pop(session_id, None)
+            if known is not None and known.user_id is None and check.checked_at - known.checked_at < self._ttl:
+                check = known
+            self._checks[session_id] = check
+            if len(self._checks) > self._capacity:
+                self._checks.popitem(last=False)
+        return check
 
-    def _is_fresh(self, standing: Standing, now: datetime) -> bool:
-        """A clock that was set back makes a check old rather than lasting."""
-        return timedelta(0) <= now - standing.checked_at < self._lasting
+    def _is_fresh(self, check: SessionCheck, now: datetime) -> bool:
+        """A check from the future, after the clock was set back, is stale."""
+        return timedelta(0) <= now - check.checked_at < self._ttl
 
 
 class TokenVerifier:
@@ -72,49 +72,51 @@ class TokenVerifier:
         tokens: AccessTokens,
         sessions: SessionStore,
         clock: Clock,
-        remembered: RememberedSessions | None = None,
+        cache: SessionCache | None = None,
     ) -> None:
         self._tokens = tokens
         self._sessions = sessions
         self._clock = clock
-        self._remembered = remembered or RememberedSessions()
+        self._cache = cache or SessionCache()
 
     def verify(self, access_token: str) -> Caller:
-        """For requests. Raises `InvalidToken`, `TokenExpired`, `SessionRevoked`, `StoreUnavailable`."""
+        """Authenticate a request. Raises `InvalidToken`, `TokenExpired`, `SessionRevoked`, `StoreUnavailable`."""
         caller, now = self._tokens.read(access_token), self._clock.now()
-        standing = self._remembered.find(caller.session_id, now)
-        if standing is None:
+        check = self._cache.find(caller.session_id, now)
+        if check is None:
             session = self._sessions.find(caller.session_id, now=now)
-            standing = self._remembered.remember(caller.session_id, _standing(session, now))
-        return _admitted(caller, standing, now)
+            check = self._cache.remember(caller.session_id, _check(session, now))
+        return _require_active(caller, check, now)
 
     def verify_now(self, access_token: str) -> Caller:
-        """For what lasts, such as a WebSocket: asks DynamoDB strongly, whatever is remembered."""
+        """Authenticate a WebSocket: like `verify`, with a strongly consistent read instead of the cache."""
         caller, now = self._tokens.read(access_token), self._clock.now()
-        standing = _standing(self._sessions.confirm(caller.session_id, now=now), now)
-        return _admitted(caller, self._remembered.remember(caller.session_id, standing), now)
+        check = _check(self._sessions.confirm(caller.session_id, now=now), now)
+        return _require_active(caller, self._cache.remember(caller.session_id, check), now)
 
     def ended_among(self, session_ids: Iterable[SessionId]) -> set[SessionId]:
-        """Those of these sessions that have ended, asked strongly: finds what a lost notice did not tell."""
+        """The sessions that have ended, by a strongly consistent read. Finds sessions whose notice was lost."""
         asked = set(session_ids)
-        ended = asked - self._sessions.living_among(asked, now=self._clock.now()) if asked else set()
-        self.forget(ended)
+        ended = asked - self._sessions.find_active(asked, now=self._clock.now()) if asked else set()
+        self.mark_ended(ended)
         return ended
 
-    def forget(self, session_ids: Iterable[SessionId]) -> None:
-        """These sessions have ended: refuse their tokens from now on."""
-        ended = Standing(user_id=None, expires_at=None, checked_at=self._clock.now())
+    def mark_ended(self, session_ids: Iterable[SessionId]) -> None:
+        """Refuse the tokens of these sessions from now on."""
+        ended = SessionCheck(user_id=None, expires_at=None, checked_at=self._clock.now())
         for session_id in session_ids:
-            self._remembered.remember(session_id, ended)
+            self._cache.remember(session_id, ended)
 
 
-def _standing(session: Session | None, now: datetime) -> Standing:
+def _check(session: Session | None, now: datetime) -> SessionCheck:
     if session is None:
-        return Standing(user_id=None, expires_at=None, checked_at=now)
-    return Standing(user_id=session.user_id, expires_at=session.expires_at, checked_at=now, device_id=session.device_id)
+        return SessionCheck(user_id=None, expires_at=None, checked_at=now)
+    return SessionCheck(
+        user_id=session.user_id, expires_at=session.expires_at, checked_at=now, device_id=session.device_id
+    )
 
 
-def _admitted(caller: Caller, standing: Standing, now: datetime) -> Caller:
-    if not standing.admits(caller, now):
+def _require_active(caller: Caller, check: SessionCheck, now: datetime) -> Caller:
+    if not check.admits(caller, now):
         raise SessionRevoked
-    return replace(caller, device_id=standing.device_id)
+    return replace(caller, device_id=check.device_id)

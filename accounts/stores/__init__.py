@@ -1,6 +1,6 @@
-"""The tables of `accounts` behind methods, one class per table, each access pattern stated once, as data.
+"""Data access of accounts: one class per table, each access pattern declared once, and login codes in Redis.
 
-Login codes live here too: in Redis, because they may be lost.
+Stores never decide a rule; services do.
 """
 
 from accounts.models import SessionModel, UserModel

@@ -1,8 +1,7 @@
 """Login codes in Redis, under `login:`, for five minutes.
 
-Neither the code nor the phone number can be read from Redis: the code is kept as an HMAC with the project's secret, and
-so is the number in the key. Counting an attempt and reading what it is compared with are one step in Redis, so however
-many guesses arrive at once, no more than `ATTEMPTS` of them are compared.
+Redis holds HMACs of the codes and, in the keys, of the phone numbers; neither can be read from it. One script counts an
+attempt and returns the digest to compare, so at most `MAX_ATTEMPTS` concurrent guesses are compared.
 """
 
 import hashlib
@@ -15,11 +14,11 @@ import redis
 from accounts.errors import InvalidCode, TooManyAttempts
 from foundation.stores.redis.client import naming_failures
 
-LIFETIME = 300
-ATTEMPTS = 5
+CODE_LIFETIME_SECONDS = 300
+MAX_ATTEMPTS = 5
 
 _WRITE = """
-if ARGV[3] == 'yield' and redis.call('EXISTS', KEYS[1]) == 1 then return end
+if ARGV[3] == 'keep newer' and redis.call('EXISTS', KEYS[1]) == 1 then return end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'digest', ARGV[1], 'attempts', 0)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -40,7 +39,7 @@ return left
 
 @dataclass(frozen=True, slots=True)
 class RedeemedCode:
-    """A code that was right and is now used up; enough to put it back when the login cannot be finished."""
+    """A consumed code, with what `restore` needs if the login cannot be completed."""
 
     key: str
     digest: str
@@ -48,33 +47,33 @@ class RedeemedCode:
 
 
 class LoginCodes:
-    def __init__(self, client: "redis.Redis", *, secret: str, lifetime: int = LIFETIME) -> None:
+    def __init__(self, client: "redis.Redis", *, secret: str, lifetime_seconds: int = CODE_LIFETIME_SECONDS) -> None:
         self._client = client
         self._secret = hashlib.sha256(b"login codes:" + secret.encode()).digest()
         self._write = client.register_script(_WRITE)
         self._attempt = client.register_script(_ATTEMPT)
         self._redeem = client.register_script(_REDEEM)
-        self.lifetime = lifetime
+        self.lifetime_seconds = lifetime_seconds
 
-    def keep(self, phone_number: str, code: str) -> None:
-        """Make this the number's only code, with all its attempts."""
+    def save(self, phone_number: str, code: str) -> None:
+        """Store the number's code, replacing any previous one, with no attempts counted."""
         digest = self._digest(phone_number, code)
         with naming_failures():
-            self._write(keys=[self._key(phone_number)], args=[digest, self.lifetime * 1000, "replace"])
+            self._write(keys=[self._key(phone_number)], args=[digest, self.lifetime_seconds * 1000, "replace"])
 
-    def discard(self, phone_number: str) -> None:
+    def delete(self, phone_number: str) -> None:
         with naming_failures():
             self._client.delete(self._key(phone_number))
 
     def redeem(self, phone_number: str, code: str) -> RedeemedCode:
-        """Use the code up. Raises `InvalidCode`, and `TooManyAttempts` once the attempts are used up.
+        """Consume the code. Raises `InvalidCode`, `TooManyAttempts`.
 
-        Of several callers with the right code, one succeeds.
+        Exactly one of several concurrent callers with the right code succeeds.
         """
         key, digest = self._key(phone_number), self._digest(phone_number, code)
         with naming_failures():
             attempts, kept = cast("tuple[int, bytes]", self._attempt(keys=[key]))
-            if attempts > ATTEMPTS:
+            if attempts > MAX_ATTEMPTS:
                 raise TooManyAttempts
             if not hmac.compare_digest(kept, digest.encode()):
                 raise InvalidCode
@@ -83,13 +82,13 @@ class LoginCodes:
             raise InvalidCode
         return RedeemedCode(key=key, digest=digest, milliseconds_left=left)
 
-    def put_back(self, code: RedeemedCode) -> None:
-        """Make a redeemed code good again for the rest of its time, unless a newer one took its place."""
+    def restore(self, code: RedeemedCode) -> None:
+        """Make a redeemed code valid again for its remaining lifetime, unless a newer code exists."""
         with naming_failures():
-            self._write(keys=[code.key], args=[code.digest, max(1, code.milliseconds_left), "yield"])
+            self._write(keys=[code.key], args=[code.digest, max(1, code.milliseconds_left), "keep newer"])
 
     def pseudonym(self, phone_number: str) -> str:
-        """A name for the number that does not tell it, for keys in Redis."""
+        """A keyed hash of the number, for keys in Redis."""
         return self._hmac("number", phone_number)
 
     def _key(self, phone_number: str) -> str:

@@ -1,8 +1,8 @@
-"""The table `sessions`: one item per device's login.
+"""The table `sessions`: one item per login of a device.
 
-A session ends by being deleted; nothing ever brings it back. Validation reads eventually consistent, as ADR-007 has it,
-and confirms strongly before refusing, so that a login of a moment ago is not turned away. Items past `expires_at` count
-as absent: DynamoDB may take two days to delete them.
+Revocation deletes the item. Validation reads eventually consistent (ADR-007) and repeats a miss with a strongly
+consistent read, so that a new session is never refused. Items past `expires_at` count as absent, because DynamoDB may
+take two days to delete them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,9 @@ from foundation.stores.errors import ConditionFailed
 
 VALIDATE = AccessPattern("Validate session", SessionModel, Operation.GET, "session_id", Consistency.EVENTUAL)
 CONFIRM = AccessPattern("Confirm session", SessionModel, Operation.GET, "session_id", Consistency.STRONG)
+CONFIRM_MANY = AccessPattern(
+    "Confirm sessions", SessionModel, Operation.BATCH_GET, key="session_id", consistency=Consistency.STRONG
+)
 LIST = AccessPattern(
     "List user sessions",
     SessionModel,
@@ -44,7 +47,7 @@ REVOKE_ALL = AccessPattern("Revoke all sessions", SessionModel, Operation.BATCH_
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A refresh token's turn: from the hash that must be present to the one that follows it."""
+    """Replaces the hash of a refresh token. `from_hash` must be the stored one."""
 
     from_hash: str
     to_hash: str
@@ -53,52 +56,43 @@ class Rotation:
     expires_at: datetime
 
 
-CONFIRM_MANY = AccessPattern(
-    "Confirm sessions",
-    SessionModel,
-    Operation.BATCH_GET,
-    key="session_id",
-    consistency=Consistency.STRONG,
-)
-
-
 class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find(self, session_id: SessionId, *, now: datetime) -> Session | None:
-        """The living session. A session revoked within the last moments may still be found; a new one always is."""
+        """The active session. May return one that was just revoked; always finds a new one."""
         item = self._database.get(VALIDATE, session_id)
-        return _living(item, now) if item is not None else self.confirm(session_id, now=now)
+        return _active(item, now) if item is not None else self.confirm(session_id, now=now)
 
     def confirm(self, session_id: SessionId, *, now: datetime) -> Session | None:
-        """The living session, or None as soon as it is revoked."""
+        """The active session, by a strongly consistent read."""
         item = self._database.get(CONFIRM, session_id)
-        return _living(item, now) if item is not None else None
+        return _active(item, now) if item is not None else None
 
-    def living_among(self, session_ids: Iterable[SessionId], *, now: datetime) -> set[SessionId]:
-        """Those of these sessions that have neither been revoked nor expired."""
+    def find_active(self, session_ids: Iterable[SessionId], *, now: datetime) -> set[SessionId]:
+        """The ids of the sessions that are neither revoked nor expired, by a strongly consistent read."""
         keys: list[Key] = [(session_id,) for session_id in session_ids]
         found = self._database.batch_get({CONFIRM_MANY: keys}).of(CONFIRM_MANY)
-        return {session.session_id for item in found.values() if (session := _living(item, now)) is not None}
+        return {session.session_id for item in found.values() if (session := _active(item, now)) is not None}
 
-    def list_of(
+    def list_sessions(
         self, user_id: UserId, *, now: datetime, limit: int, after: SessionId | None = None
     ) -> tuple[list[Session], SessionId | None]:
-        """A page of living sessions, and behind which one the next page begins."""
+        """A page of active sessions, and the id after which the next page starts."""
         start = None if after is None else {"user_id": user_id, "session_id": after}
         page = self._database.query(LIST, user_id, limit=limit, after=start)
-        living = [session for item in page.items if (session := _living(item, now)) is not None]
-        return living, SessionId(page.items[-1].session_id) if page.more and page.items else None
+        active = [session for item in page.items if (session := _active(item, now)) is not None]
+        return active, SessionId(page.items[-1].session_id) if page.more and page.items else None
 
-    def ids_of(self, user_id: UserId) -> list[SessionId]:
+    def list_ids(self, user_id: UserId) -> list[SessionId]:
         return [SessionId(item.session_id) for item in self._database.query_all(LIST, user_id)]
 
     def create(self, session: Session) -> None:
         self._database.put(CREATE, _item(session), SessionModel.session_id.does_not_exist())
 
     def rotate(self, session_id: SessionId, rotation: Rotation) -> bool:
-        """Take the turn, or return False when the hash moved on or the session ended meanwhile."""
+        """Rotate the token. Return False if the stored hash is another one or the session has ended."""
         actions = [
             SessionModel.refresh_token_hash.set(rotation.to_hash),
             SessionModel.previous_token_hash.set(rotation.from_hash),
@@ -114,7 +108,7 @@ class SessionStore:
         return True
 
     def revoke(self, session_id: SessionId, *, user_id: UserId) -> bool:
-        """End this user's session, or return False where the user has no such session."""
+        """End this user's session. Return False if the user has no such session."""
         if not is_session_id(session_id):
             return False
         try:
@@ -124,7 +118,7 @@ class SessionStore:
         return True
 
     def revoke_all(self, session_ids: Sequence[SessionId]) -> None:
-        """End sessions known to be one user's own. Not atomic; safe to repeat."""
+        """End sessions of one user. Not atomic; safe to retry."""
         self._database.batch_delete(REVOKE_ALL, [(session_id,) for session_id in session_ids])
 
 
@@ -140,7 +134,7 @@ def _item(session: Session) -> SessionModel:
     )
 
 
-def _living(item: SessionModel, now: datetime) -> Session | None:
+def _active(item: SessionModel, now: datetime) -> Session | None:
     session = Session(
         session_id=SessionId(item.session_id),
         user_id=UserId(item.user_id),

@@ -1,7 +1,7 @@
-"""The table `users`: users, and the claims that make their phone numbers unique.
+"""The table `users`: users, and the claims that make phone numbers unique.
 
-Users are read eventually consistent, as ADR-007 has it. Someone who was born a moment ago must not be called unknown,
-so what such a read does not find is asked for once more, strongly, before anyone is told "no such user".
+Users are read eventually consistent (ADR-007). A miss is repeated with a strongly consistent read, so that a new user
+is never reported as unknown.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ class UserStore:
         return _user(item) if item is not None else self._confirm([user_id]).get(user_id)
 
     def find_all(self, user_ids: Iterable[UserId]) -> dict[UserId, User]:
-        """The users among these ids. Claims and other items that are not users are never found."""
+        """The users with these ids. Never returns claims."""
         wanted = [user_id for user_id in dict.fromkeys(user_ids) if is_user_id(user_id)]
         found = self._read(GET_USERS, wanted)
         missing = [user_id for user_id in wanted if user_id not in found]
@@ -69,17 +69,17 @@ class UserStore:
         return {UserId(item.user_id): _user(item) for item in items.values()}
 
     def find_by_phone(self, phone_number: str) -> User | None:
-        """By the index: a number claimed within the last moments may not be found yet."""
+        """Find by the index, which may not contain a new user yet."""
         page = self._database.query(FIND_BY_PHONE, phone_number, limit=1)
         return self.find(UserId(page.items[0].user_id)) if page.items else None
 
     def find_owner(self, phone_number: str) -> UserId | None:
-        """By the claim: the truth about who owns the number, now."""
+        """Find by the claim, with a strongly consistent read."""
         claim = self._database.get(FIND_CLAIM, _claim_key(phone_number))
         return UserId(claim.owner_id) if claim is not None and claim.owner_id else None
 
     def create(self, user: User) -> None:
-        """User and claim in one transaction, so a number has one owner at most. Raises `PhoneNumberTaken`."""
+        """Write the user and the claim of its number in one transaction. Raises `PhoneNumberTaken`."""
         claim = UserModel(
             user_id=_claim_key(user.phone_number), owner_id=user.user_id, created_at=to_iso(user.created_at)
         )
@@ -95,7 +95,7 @@ class UserStore:
             raise PhoneNumberTaken from error
 
     def rename(self, user_id: UserId, display_name: str, *, now: datetime) -> User | None:
-        """The user with the new name, or None where there is no such user."""
+        """Return the renamed user, or None if it does not exist."""
         actions = [UserModel.display_name.set(display_name), UserModel.updated_at.set(to_iso(now))]
         try:
             item = self._database.update(RENAME_USER, (user_id,), actions, UserModel.phone_number.exists())

@@ -1,1 +1,1 @@
-"""The REST face of `chats`: translates, makes one service call, translates back."""
+"""The REST API of chats. A view validates the request, makes one service call and renders the result."""

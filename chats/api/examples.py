@@ -1,4 +1,4 @@
-"""What the documentation shows: one imaginary group and its people."""
+"""Example bodies for the OpenAPI document."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the routes of `chats` take and give."""
+"""Request and response bodies of chats."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from chats.domain import MAX_MEMBERS, MAX_NAME, ChatType, Role
+from chats.domain import MAX_MEMBERS, MAX_NAME_LENGTH, ChatType, Role
 from foundation.kernel.clock import from_iso
 from foundation.kernel.ids import is_user_id
 from foundation.rest.serializers import StrictSerializer, TextField
@@ -18,7 +18,7 @@ NAME_PATTERN = (
     r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 )
 IDEMPOTENCY_KEY_PATTERN = "^[!-~]{1,128}$"
-_LINE_BREAKERS = {"Cc", "Zl", "Zp"}
+_FORBIDDEN_CATEGORIES = {"Cc", "Zl", "Zp"}
 
 
 @extend_schema_field({"type": "string", "pattern": USER_ID_PATTERN, "example": "user_01HQX4Z9V7JY3W8K2M5N6P0R1S"})
@@ -33,17 +33,17 @@ class UserIdField(TextField):
 
 
 @extend_schema_field(
-    {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": NAME_PATTERN, "example": "Project Team"}
+    {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": NAME_PATTERN, "example": "Project Team"}
 )
 class NameField(TextField):
-    """A group's name: 1 to 100 characters on one line, not blank. Spaces around it are dropped."""
+    """A group's name: 1 to 100 characters on one line, not blank. Surrounding spaces are removed."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"max_length": MAX_NAME, **options})
+        super().__init__(**{"max_length": MAX_NAME_LENGTH, **options})
 
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)
-        if any(unicodedata.category(character) in _LINE_BREAKERS for character in name):
+        if any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in name):
             raise serializers.ValidationError("Must not contain line breaks or control characters.")
         if not name.strip():
             raise serializers.ValidationError("Must not be blank.")
@@ -51,7 +51,7 @@ class NameField(TextField):
 
 
 @extend_schema_field(OpenApiTypes.DATETIME)
-class MomentField(serializers.Field[datetime, Any, str, Any]):
+class TimestampField(serializers.Field[datetime, Any, str, Any]):
     """An ISO 8601 time with an offset."""
 
     def to_internal_value(self, data: Any) -> datetime:
@@ -62,7 +62,7 @@ class MomentField(serializers.Field[datetime, Any, str, Any]):
         except ValueError as error:
             raise serializers.ValidationError("Must be an ISO 8601 time with an offset.") from error
         except OverflowError:
-            # A valid time whose offset carries it out of the calendar, at either end.
+            # The offset moves a valid time beyond the range of `datetime`.
             return datetime.max.replace(tzinfo=UTC) if data.startswith("9") else datetime.min.replace(tzinfo=UTC)
 
 
@@ -70,11 +70,11 @@ class CreateChatBody(StrictSerializer):
     """A chat to create."""
 
     type = serializers.ChoiceField(choices=[str(kind) for kind in ChatType])
-    name = NameField(required=False, allow_null=True, help_text="Of a group; a direct chat has none.")
+    name = NameField(required=False, allow_null=True, help_text="The name of a group. A direct chat has no name.")
     members = serializers.ListField(
         child=UserIdField(),
         max_length=MAX_MEMBERS,
-        help_text="The others. You are a member anyway, named or not. A direct chat has exactly one other.",
+        help_text="The other members. You are always a member. A direct chat has exactly one other member.",
     )
 
 
@@ -85,7 +85,7 @@ class RenameChatBody(StrictSerializer):
 
 
 class ChangeMembersBody(StrictSerializer):
-    """`role` goes with `add` only."""
+    """A member to add or to remove. `role` is allowed with `add` only."""
 
     user_id = UserIdField()
     action = serializers.ChoiceField(choices=["add", "remove"])
@@ -101,14 +101,14 @@ class ChangeRoleBody(StrictSerializer):
     """A member's new role."""
 
     role = serializers.ChoiceField(
-        choices=[str(role) for role in Role], help_text="`owner` hands the ownership over; you become an admin."
+        choices=[str(role) for role in Role], help_text="`owner` transfers the ownership and makes you an admin."
     )
 
 
 class MuteBody(StrictSerializer):
-    """How long to be silent."""
+    """Until when to mute a chat."""
 
-    muted_until = MomentField(allow_null=True, help_text="null, or a time that has passed, unmutes.")
+    muted_until = TimestampField(allow_null=True, help_text="When the mute ends. null or a past time unmutes.")
 
 
 class ChatAnswer(serializers.Serializer[Any]):

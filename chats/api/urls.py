@@ -1,4 +1,4 @@
-"""The routes of `chats`, but for `/api/chats` itself, which `delivery` completes with the inbox."""
+"""The routes of chats, except `/api/chats`: `delivery` routes it, because its GET is the inbox."""
 
 from django.urls import URLPattern, path
 

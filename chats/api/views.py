@@ -1,4 +1,4 @@
-"""Chats over REST."""
+"""`/api/chats/…`: chats, members, roles, mute."""
 
 import re
 
@@ -44,8 +44,6 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 
 
 class CreateChatView(ParleyView):
-    """POST `/api/chats`. The same path's GET is the inbox of `delivery`, which extends this view."""
-
     creation = given(ChatCreation)
 
     @extend_schema(
@@ -54,22 +52,22 @@ class CreateChatView(ParleyView):
         examples=[examples.GROUP, examples.DIRECT, examples.NEW_CHAT, examples.FOUND_CHAT],
         summary="Create a chat",
         description=(
-            "A direct chat exists once: creating it again, from either side, returns it with 200. For a group, an "
+            "Two users have at most one direct chat: if it exists, it is returned with 200. For a group, an "
             f"`{IDEMPOTENCY_KEY}` makes a retry safe for 24 hours: the same key returns the first chat with 200, "
-            "whatever the body says. The answer is the same while events cannot be published; they follow later."
+            "even if the body differs. The request succeeds even while events cannot be published; they follow later."
         ),
         parameters=[
             OpenApiParameter(
                 IDEMPOTENCY_KEY,
                 {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
                 OpenApiParameter.HEADER,
-                description="For groups: 1 to 128 visible ASCII characters. Without meaning for direct chats.",
+                description="1 to 128 visible ASCII characters. Applies to groups and is ignored for direct chats.",
             )
         ],
         request=CreateChatBody,
         responses={
-            201: OpenApiResponse(ChatAnswer, description="The chat is new."),
-            200: OpenApiResponse(ChatAnswer, description="The direct chat, or the chat of this key, exists already."),
+            201: OpenApiResponse(ChatAnswer, description="The chat was created."),
+            200: OpenApiResponse(ChatAnswer, description="The direct chat, or the chat of this key, already exists."),
             **problems(*BODY_FAILURES, ChatNotFound),
         },
     )
@@ -98,6 +96,7 @@ class ChatView(ParleyView):
         tags=["Chats"],
         examples=[examples.FOUND_CHAT],
         summary="Read a chat",
+        description="`last_sequence` is the sequence of the latest message, 0 if there is none.",
         responses={200: ChatAnswer, **problems(ChatNotFound)},
     )
     def get(self, request: Request, chat_id: str) -> Response:
@@ -108,7 +107,7 @@ class ChatView(ParleyView):
         tags=["Chats"],
         examples=[examples.NEW_NAME, examples.FOUND_CHAT],
         summary="Rename a group",
-        description="For the owner and admins.",
+        description="Requires the role owner or admin.",
         request=RenameChatBody,
         responses={200: ChatAnswer, **problems(*BODY_FAILURES, ChatNotFound, RoleTooLow, DirectChatIsFixed)},
     )
@@ -125,7 +124,7 @@ class MuteView(ParleyView):
         tags=["Chats"],
         examples=[examples.MUTE, examples.UNMUTE, examples.MUTED],
         summary="Mute a chat for yourself",
-        description="Until the time given, on all your devices. null, or a time that has passed, unmutes.",
+        description="Mutes the chat until the given time, on all your devices. null or a past time unmutes it.",
         request=MuteBody,
         responses={200: MuteAnswer, **problems(*BODY_FAILURES, ChatNotFound)},
     )
@@ -143,7 +142,7 @@ class MembersView(ParleyView):
         tags=["Chats"],
         examples=[examples.MEMBERS],
         summary="List the members of a chat",
-        description="Ordered by user id. Cursors are bound to you and to this chat.",
+        description="Members are ordered by user id. A cursor is valid for you and this chat only.",
         parameters=[PageQuery],
         responses={200: MemberPageAnswer, **problems(Malformed, Invalid, ChatNotFound)},
     )
@@ -160,8 +159,8 @@ class MembersView(ParleyView):
         examples=[examples.ADD, examples.REMOVE, examples.MEMBER, examples.REMOVED],
         summary="Add or remove a member",
         description=(
-            "The owner and admins add members and remove plain ones; only the owner appoints or removes admins. "
-            "Removing yourself is leaving."
+            "The owner and admins add and remove plain members. Only the owner adds or removes admins. To leave the "
+            "group, remove yourself."
         ),
         request=ChangeMembersBody,
         responses={
@@ -201,8 +200,8 @@ class MemberView(ParleyView):
         examples=[examples.NEW_ROLE, examples.HAND_OVER, examples.MEMBER],
         summary="Change a member's role",
         description=(
-            "For the owner. The role `owner` hands the ownership over: the member becomes the owner and you become an "
-            "admin, both at once. The owner's own role changes in no other way."
+            "Requires the role owner. The role `owner` transfers the ownership: the member becomes the owner and you "
+            "become an admin, atomically. There is no other way to change the owner's role."
         ),
         request=ChangeRoleBody,
         responses={
@@ -219,7 +218,7 @@ class MemberView(ParleyView):
         operation_id="remove_member",
         tags=["Chats"],
         summary="Remove a member, or leave",
-        description="Your own id leaves the group; the owner hands over first.",
+        description="With your own id, you leave the group. The owner must transfer the ownership first.",
         responses={
             204: OpenApiResponse(description="The user is no longer a member."),
             **problems(ChatNotFound, MemberNotFound, RoleTooLow, OwnerMustTransfer, DirectChatIsFixed),

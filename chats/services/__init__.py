@@ -1,1 +1,4 @@
-"""What can be done with chats. Each right is decided on a strongly consistent read; each change carries a condition."""
+"""The use cases of chats.
+
+Rights are checked on strongly consistent reads, and every write is conditional. Services never import the API.
+"""

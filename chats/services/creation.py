@@ -1,7 +1,7 @@
-"""Brings chats into being: whole or not at all, and once however often the request comes.
+"""Creates chats, atomically and idempotently.
 
-A chat is born in one transaction with its counter and its members. A group that is too large for a transaction gets its
-memberships first; they stay invisible until the transaction that makes the chat and its owner (ADR-012).
+One transaction writes the chat, its counter and its members. If a group has too many members for one transaction, its
+memberships are written first; they stay invisible until the transaction that writes the chat and its owner (ADR-012).
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from accounts.services.directory import UserDirectory
 from chats.domain import Chat, ChatDraft, ChatState, ChatType, Creation, Membership, Role
 from chats.services.access import Access
 from chats.services.creation_keys import CreationKeys
-from chats.services.news import News
+from chats.services.event_publisher import EventPublisher
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
@@ -22,14 +22,13 @@ from foundation.stores.dynamodb import Database, Write
 from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
 from foundation.stores.errors import TransactionCancelled, TransactionConflict
 
-BESIDE_MEMBERS = 3
-MAX_BORN_TOGETHER = TRANSACTION_ITEMS - BESIDE_MEMBERS
-"""Chat, counter and idempotency key leave room for so many memberships in one transaction."""
+MAX_MEMBERS_IN_TRANSACTION = TRANSACTION_ITEMS - 3
+"""The other three items are the chat, its counter and the idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
-class BirthStores:
-    """The tables that a chat's birth touches."""
+class CreationStores:
+    """The tables that the creation of a chat writes."""
 
     database: Database
     chats: ChatStore
@@ -42,20 +41,27 @@ class ChatCreation:
     """Creates direct chats and groups."""
 
     def __init__(
-        self, *, stores: BirthStores, access: Access, users: UserDirectory, news: News, clock: Clock, ids: IdFactory
+        self,
+        *,
+        stores: CreationStores,
+        access: Access,
+        users: UserDirectory,
+        news: EventPublisher,
+        clock: Clock,
+        ids: IdFactory,
     ) -> None:
         self._stores = stores
         self._access = access
         self._users = users
-        self._news = news
+        self._events = news
         self._clock = clock
         self._ids = ids
 
     def create(self, creator_id: UserId, draft: ChatDraft, *, key: str | None = None) -> Creation:
-        """Create the chat, or return the one that is there: of the same two users, or of the same `key`.
+        """Create the chat, or return the existing one of the same two users or of the same idempotency `key`.
 
-        The key counts for groups only, names the request for 24 hours, and wins over the draft: the same key with
-        another draft returns the first chat. Raises `Invalid` with a message for each field that is wrong.
+        A key applies to groups only and is valid for 24 hours. The same key with another draft returns the first chat.
+        Raises `Invalid`, with the errors by field.
         """
         others = draft.others(creator_id)
         if draft.type is ChatType.DIRECT:
@@ -71,14 +77,14 @@ class ChatCreation:
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in (creator_id, partner_id)]
         claim = self._stores.chats.claiming_direct(chat.chat_id, creator_id, partner_id)
         try:
-            self._stores.database.transact([claim, *self._birth(chat, members)])
+            self._stores.database.transact([claim, *self._creating(chat, members)])
         except (TransactionCancelled, TransactionConflict) as error:
             first = self._stores.chats.find_direct(creator_id, partner_id)
             if first is None:
                 raise TransactionConflict("Another request is creating this chat") from error
             if first != chat.chat_id:
                 return self._existing(first, creator_id)
-        return self._announced(chat, members)
+        return self._published(chat, members)
 
     def _create_group(
         self, creator_id: UserId, others: Sequence[UserId], draft: ChatDraft, key: str | None
@@ -89,20 +95,20 @@ class ChatCreation:
         chat = self._new_chat(creator_id, draft)
         owner = _membership(chat, creator_id, Role.OWNER)
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in others]
-        early, late = (members, []) if len(members) >= MAX_BORN_TOGETHER else ([], members)
-        self._stores.memberships.prepare(early)
+        prepared, atomic = (members, []) if len(members) >= MAX_MEMBERS_IN_TRANSACTION else ([], members)
+        self._stores.memberships.prepare(prepared)
         try:
-            self._stores.database.transact([*self._birth(chat, [owner, *late]), *self._remembering(chat, key)])
+            self._stores.database.transact([*self._creating(chat, [owner, *atomic]), *self._remembering_key(chat, key)])
         except (TransactionCancelled, TransactionConflict) as error:
-            first = self._born_first(chat, key)
+            first = self._find_winner(chat, key)
             if first is None:
                 raise TransactionConflict("Another request is creating this chat") from error
             if first != chat.chat_id:
-                self._stores.memberships.withdraw(early)
+                self._stores.memberships.withdraw(prepared)
                 return self._existing(first, creator_id)
-        return self._announced(chat, [owner, *members])
+        return self._published(chat, [owner, *members])
 
-    def _birth(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
+    def _creating(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
         stores = self._stores
         return [
             stores.chats.creating(chat),
@@ -110,7 +116,7 @@ class ChatCreation:
             *(stores.memberships.creating(membership) for membership in members),
         ]
 
-    def _remembering(self, chat: Chat, key: str | None) -> list[Write]:
+    def _remembering_key(self, chat: Chat, key: str | None) -> list[Write]:
         if key is None:
             return []
         return [self._stores.keys.remembering(chat.created_by, key, chat_id=chat.chat_id, now=chat.created_at)]
@@ -118,19 +124,19 @@ class ChatCreation:
     def _find_by_key(self, creator_id: UserId, key: str | None) -> ChatId | None:
         return None if key is None else self._stores.keys.find(creator_id, key, now=self._clock.now())
 
-    def _born_first(self, chat: Chat, key: str | None) -> ChatId | None:
-        """Which chat stood in the way: a rival's under the same key, or this one, from an attempt without an answer."""
+    def _find_winner(self, chat: Chat, key: str | None) -> ChatId | None:
+        """The chat that caused the conflict: another one with the same key, or this one, written by a lost attempt."""
         if (first := self._find_by_key(chat.created_by, key)) is not None:
             return first
         return None if self._stores.counters.find(chat.chat_id) is None else chat.chat_id
 
     def _require_users(self, user_ids: Sequence[UserId], draft: ChatDraft) -> None:
-        unknown = set(user_ids) - self._users.public_faces(user_ids).keys()
+        unknown = set(user_ids) - self._users.find_public_users(user_ids).keys()
         if unknown:
-            places = [place for place, user_id in enumerate(draft.member_ids) if user_id in unknown]
+            indexes = [index for index, user_id in enumerate(draft.member_ids) if user_id in unknown]
             raise Invalid(
                 "Some of the members do not exist",
-                fields={f"members.{place}": ["There is no such user."] for place in places},
+                fields={f"members.{index}": ["There is no such user."] for index in indexes},
             )
 
     def _new_chat(self, creator_id: UserId, draft: ChatDraft) -> Chat:
@@ -144,12 +150,12 @@ class ChatCreation:
             updated_at=now,
         )
 
-    def _announced(self, chat: Chat, members: Sequence[Membership]) -> Creation:
-        self._news.chat_created(chat, [membership.user_id for membership in members])
+    def _published(self, chat: Chat, members: Sequence[Membership]) -> Creation:
+        self._events.chat_created(chat, [membership.user_id for membership in members])
         return Creation(ChatState(chat, last_sequence=0), is_new=True)
 
     def _existing(self, chat_id: ChatId, user_id: UserId) -> Creation:
-        """Raises `ChatNotFound` when the user has left the group meanwhile."""
+        """Raises `ChatNotFound` if the user has left the group since."""
         chat = self._access.require_member(chat_id, user_id).chat
         return Creation(ChatState(chat, last_sequence=self._stores.counters.find(chat_id) or 0), is_new=False)
 

@@ -1,7 +1,6 @@
-"""What chat creation needs from whoever remembers requests.
+"""The interface of the idempotency keys for chat creation.
 
-The table of idempotency keys belongs to `messaging`, which stands above `chats`; so `chats` says here what it needs,
-`messaging` implements it, and the wiring puts the two together.
+`messaging` owns the table and implements the interface, because `chats` must not import `messaging`.
 """
 
 from datetime import datetime
@@ -12,16 +11,16 @@ from foundation.stores.dynamodb import Write
 
 
 class CreationKeys(Protocol):
-    """Remembers for 24 hours which chat a user's `Idempotency-Key` led to.
+    """Stores for 24 hours which chat a user's `Idempotency-Key` created.
 
-    A key is an item of `idempotency_keys` under `chat_id = "request#<user_id>"`, `client_message_id = <the key>`, so
-    the keys of different users never meet. An expired item counts as absent, deleted or not.
+    A key is an item of `idempotency_keys` with `chat_id = "request#<user_id>"` and `client_message_id = <the key>`, so
+    keys are scoped to their user. An expired item counts as absent.
     """
 
     def remembering(self, user_id: UserId, key: str, *, chat_id: ChatId, now: datetime) -> Write:
-        """The key's part of the creating transaction: a put on condition that the key is absent or expired."""
+        """The write to add to the transaction: a put, conditional on the key being absent or expired."""
         ...
 
     def find(self, user_id: UserId, key: str, *, now: datetime) -> ChatId | None:
-        """The chat that the key led to, read strongly; None when the key is unknown or expired."""
+        """The chat that the key created, by a strongly consistent read."""
         ...

@@ -14,7 +14,7 @@ from foundation.stores.errors import ConditionFailed
 
 
 class ChatDetails:
-    """One chat, as its members see and set it. Every method raises `ChatNotFound` for a stranger."""
+    """Every method raises `ChatNotFound` if the caller is not a member."""
 
     def __init__(
         self, *, access: Access, chats: ChatStore, memberships: MembershipStore, counters: CounterStore, clock: Clock
@@ -35,7 +35,7 @@ class ChatDetails:
         return self._state(self._chats.rename(chat_id, name, now=self._clock.now()))
 
     def mute(self, chat_id: ChatId, caller_id: UserId, until: datetime | None) -> Membership:
-        """Mute the chat for the caller, on all devices, until that time; None, or a time that has passed, unmutes."""
+        """Mute the chat for the caller until the given time. None or a past time unmutes it."""
         self._access.require_member(chat_id, caller_id)
         future = until if until is not None and until > self._clock.now() else None
         try:

@@ -1,8 +1,8 @@
-"""How a user gets into a group that exists, and how a group stays within its limit (ADR-012).
+"""Adds users to existing groups, up to the member limit (ADR-012).
 
-There is no counter of members: it would be one more item that every join fights for. The members are counted instead,
-strongly, before the join and, near the limit, once more after it; who finds the group over its limit steps back. So
-joins that meet at the last place may all be refused, and a group over its limit does not stay so.
+There is no counter of members, because all joins would contend for it. A join counts the members with a strongly
+consistent read before the write and, near the limit, again after it; if the group is then over its limit, the join is
+undone. So concurrent joins for the last free place may all be refused, and a group does not stay over its limit.
 """
 
 from accounts.services.directory import UserDirectory
@@ -15,12 +15,12 @@ from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.errors import ConditionFailed, TransactionConflict
 
-NEAR_THE_LIMIT = 100
-"""From so many free places downwards, joins count again afterwards. More joins at once than this could slip through."""
+RECOUNT_BELOW_FREE_PLACES = 100
+"""With at most this many free places, a join counts again. More concurrent joins than this could exceed the limit."""
 
 
 class Joining:
-    """Adds users to groups; who may do that is decided by the caller."""
+    """Adds users to groups. Callers check the right to do so."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Joining:
 
     def join(self, chat_id: ChatId, user_id: UserId, role: Role) -> Member:
         """Raises `AlreadyAMember`, `GroupFull`, and `Invalid` for an unknown user."""
-        face = self._users.public_faces([user_id]).get(user_id)
-        if face is None:
+        user = self._users.find_public_users([user_id]).get(user_id)
+        if user is None:
             raise Invalid("There is no such user", fields={"user_id": ["There is no such user."]})
         free = self._limit - self._memberships.count(chat_id)
         if free <= 0:
@@ -50,19 +50,20 @@ class Joining:
             self._memberships.add(membership)
         except ConditionFailed as error:
             raise AlreadyAMember from error
-        if free <= NEAR_THE_LIMIT and self._memberships.count(chat_id) > self._limit:
-            self._step_back(membership)
-        return Member(membership, face.display_name)
+        if free <= RECOUNT_BELOW_FREE_PLACES and self._memberships.count(chat_id) > self._limit:
+            self._undo(membership)
+        return Member(membership, user.display_name)
 
     def _refuse(self, chat_id: ChatId, user_id: UserId) -> None:
         if self._memberships.find(chat_id, user_id) is not None:
             raise AlreadyAMember
         raise GroupFull(f"A group has at most {self._limit:,} members")
 
-    def _step_back(self, membership: Membership) -> None:
-        """Undo a join that others were faster than; who was removed or promoted meanwhile is left as they are.
+    def _undo(self, membership: Membership) -> None:
+        """Undo a join that exceeded the limit, and raise `GroupFull`.
 
-        So is who cannot be undone in a busy chat: a group one over its limit is better than a member nobody knows of.
+        If the membership has changed since, or the chat is too busy, the join stands: one member over the limit is
+        better than a member without an event.
         """
         try:
             self._leaving.leave(membership)

@@ -1,7 +1,7 @@
-"""How a membership ends: together with the count of those who have left.
+"""Ends memberships, and counts each departure in the same transaction.
 
-Who posts may have been seen as a member before. The count is what their next message is checked against, in its own
-transaction: no message of theirs is stored once they are out (ADR-019).
+Ingest caches memberships. The transaction of a message fails if the count has changed since, so no message of a former
+member is stored (ADR-019).
 """
 
 from chats.domain import Membership
@@ -11,12 +11,12 @@ from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import ConditionFailed, TransactionCancelled
 
-STUBBORN = RetryPolicy(attempts=12, first_pause=0.01, longest_pause=0.3)
-"""In a busy chat, messages hold the counter most of the time."""
+LEAVE_RETRY = RetryPolicy(attempts=12, first_pause=0.01, longest_pause=0.3)
+"""More attempts than usual, because in a busy chat messages contend for the counter."""
 
 
 class Leaving:
-    """Ends memberships; who may do that is decided by the caller."""
+    """Ends memberships. Callers check the right to do so."""
 
     def __init__(self, *, database: Database, memberships: MembershipStore, counters: CounterStore) -> None:
         self._database = database
@@ -24,13 +24,13 @@ class Leaving:
         self._counters = counters
 
     def leave(self, seen: Membership) -> None:
-        """Raises `ConditionFailed` when the membership is no longer the one that was seen.
+        """Raises `ConditionFailed` if the membership has changed since it was read.
 
-        Raises `TransactionConflict` when messages kept the counter busy all the time.
+        Raises `TransactionConflict` if messages kept the counter busy during all attempts.
         """
         writes = [self._memberships.removing(seen), self._counters.counting_departure(seen.chat_id)]
         try:
-            self._database.transact(writes, retry=STUBBORN)
+            self._database.transact(writes, retry=LEAVE_RETRY)
         except TransactionCancelled as error:
             if not any(reason is not None and reason.is_condition for reason in error.reasons):
                 raise

@@ -1,4 +1,4 @@
-"""Somebody's chats, page by page, for whoever shows them."""
+"""Lists a user's chats."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from foundation.stores.dynamodb import Database
 
 @dataclass(frozen=True, slots=True)
 class ListingPage:
-    """`after` is where the list goes on, None at its end. A page may hold fewer chats than asked for, even none."""
+    """`after` is the position of the next page, or None. A page may hold fewer chats than the limit, even none."""
 
     chats: list[ListedChat]
     after: ChatId | None
 
 
 class ChatListing:
-    """Lists the chats of a user, the youngest first.
+    """Lists the chats of a user, newest first.
 
-    The index finds them and may be a moment behind; what is shown is read again in one batch, memberships and counters
-    strongly. So a chat that the user was removed from, and a group whose creation was not finished, is left out.
+    The ids come from an eventually consistent index. One batch then reads the items, memberships and counters strongly
+    consistent, and omits chats that the user has left and groups that were not completely created.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class ChatListing:
         page = self._memberships.list_of_user(user_id, limit=limit, after=after)
         chat_ids = [membership.chat_id for membership in page.memberships]
         return ListingPage(
-            chats=self._shown(user_id, chat_ids) if chat_ids else [],
+            chats=self._read(user_id, chat_ids) if chat_ids else [],
             after=chat_ids[-1] if page.more else None,
         )
 
-    def _shown(self, user_id: UserId, chat_ids: list[ChatId]) -> list[ListedChat]:
+    def _read(self, user_id: UserId, chat_ids: list[ChatId]) -> list[ListedChat]:
         pairs = [(chat_id, user_id) for chat_id in chat_ids]
         found = self._database.batch_get(
             {

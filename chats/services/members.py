@@ -1,9 +1,8 @@
-"""Who is in a group, in which role, and how that changes.
+"""Lists, adds and removes the members of groups, and changes their roles.
 
-A change is decided on strongly consistent reads and written on condition that the membership it changes is still as
-it was read. When a rival change came first it is decided again, on fresh reads, under the rules of the contract. So a
-group has exactly one owner at every moment. The right of who asks is read in the same moment but is not part of the
-condition: who loses a role while a request is under way may still see that one request through.
+A change is checked on strongly consistent reads and written on condition that the membership has not changed since.
+After a concurrent change, it is checked again on new reads. So a group always has exactly one owner. The caller's own
+role is not part of the condition: a caller who loses a role during a request may still complete that request.
 """
 
 from collections.abc import Callable
@@ -11,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from accounts.services.directory import UserDirectory
-from chats.domain import Member, Membership, Role, Standing
+from chats.domain import ChatAccess, Member, Membership, Role
 from chats.errors import MemberNotFound, OwnerMustTransfer, RoleTooLow
 from chats.events import Change
 from chats.services.access import Access
+from chats.services.event_publisher import EventPublisher
 from chats.services.joining import Joining
 from chats.services.leaving import Leaving
-from chats.services.news import News
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import ChatId, UserId, is_user_id
@@ -35,7 +34,7 @@ class MemberPage:
 
 
 class Members:
-    """The members of groups. Every method raises `ChatNotFound` for a stranger."""
+    """Every method raises `ChatNotFound` if the caller is not a member."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class Members:
         joining: Joining,
         leaving: Leaving,
         users: UserDirectory,
-        news: News,
+        news: EventPublisher,
         cursors: CursorCodec,
         retry: RetryPolicy | None = None,
     ) -> None:
@@ -56,21 +55,21 @@ class Members:
         self._joining = joining
         self._leaving = leaving
         self._users = users
-        self._news = news
+        self._events = news
         self._cursors = cursors
         self._retry = retry or RetryPolicy()
 
     def list_members(self, chat_id: ChatId, caller_id: UserId, *, limit: int, cursor: str | None) -> MemberPage:
-        """Members by user id; their names come in one batch."""
+        """A page of members, ordered by user id."""
         self._access.require_member(chat_id, caller_id)
         scope = f"members:{chat_id}"
         after = None
         if cursor is not None:
             after = UserId(str(self._cursors.decode(cursor, scope=scope, owner=caller_id)["after"]))
         page = self._memberships.list_of_chat(chat_id, limit=limit, after=after)
-        faces = self._users.public_faces([membership.user_id for membership in page.memberships])
+        users = self._users.find_public_users([membership.user_id for membership in page.memberships])
         items = [
-            Member(membership, faces[membership.user_id].display_name if membership.user_id in faces else "")
+            Member(membership, users[membership.user_id].display_name if membership.user_id in users else "")
             for membership in page.memberships
         ]
         if not page.more:
@@ -80,91 +79,91 @@ class Members:
 
     def add(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
         """Raises `RoleTooLow`, `AlreadyAMember`, `GroupFull`, `DirectChatIsFixed`; `Invalid` for an unknown user."""
-        standing = self._access.require_in_group(chat_id, caller_id)
-        if not standing.role.may_manage:
+        access = self._access.require_in_group(chat_id, caller_id)
+        if not access.role.may_manage:
             raise RoleTooLow("Only the owner and admins add members")
-        if role is not Role.MEMBER and standing.role is not Role.OWNER:
+        if role is not Role.MEMBER and access.role is not Role.OWNER:
             raise RoleTooLow("Only the owner appoints admins")
         member = self._joining.join(chat_id, user_id, role)
-        self._news.memberships_changed(Change.ADDED, [member.membership], changed_by=caller_id)
+        self._events.memberships_changed(Change.ADDED, [member.membership], changed_by=caller_id)
         return member
 
     def remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> None:
-        """Remove a member, or leave when it is oneself.
+        """Remove a member; with the caller's own id, leave the group.
 
         Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
         """
-        removed = self._decided(lambda: self._remove(chat_id, caller_id, user_id))
-        self._news.memberships_changed(Change.REMOVED, [removed], changed_by=caller_id)
+        removed = self._retry_on_conflict(lambda: self._remove(chat_id, caller_id, user_id))
+        self._events.memberships_changed(Change.REMOVED, [removed], changed_by=caller_id)
 
     def change_role(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
-        """Give a member another role. `owner` hands over: the member becomes the owner, and the caller an admin.
+        """Change a member's role. `owner` transfers the ownership, and the caller becomes an admin.
 
         Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
         """
-        membership, changed = self._decided(lambda: self._change_role(chat_id, caller_id, user_id, role))
+        membership, changed = self._retry_on_conflict(lambda: self._change_role(chat_id, caller_id, user_id, role))
         if changed:
-            self._news.memberships_changed(Change.ROLE_CHANGED, changed, changed_by=caller_id)
-        face = self._users.public_faces([user_id]).get(user_id)
-        return Member(membership, face.display_name if face else "")
+            self._events.memberships_changed(Change.ROLE_CHANGED, changed, changed_by=caller_id)
+        user = self._users.find_public_users([user_id]).get(user_id)
+        return Member(membership, user.display_name if user else "")
 
     def _remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> Membership:
-        standing = self._access.require_in_group(chat_id, caller_id)
-        seen = standing.membership if user_id == caller_id else self._removable(standing, user_id)
+        access = self._access.require_in_group(chat_id, caller_id)
+        seen = access.membership if user_id == caller_id else self._get_removable(access, user_id)
         if seen.role is Role.OWNER:
             raise OwnerMustTransfer("The owner hands over the ownership before leaving")
         self._leaving.leave(seen)
         return seen
 
-    def _removable(self, standing: Standing, user_id: UserId) -> Membership:
-        if not standing.role.may_manage:
+    def _get_removable(self, access: ChatAccess, user_id: UserId) -> Membership:
+        if not access.role.may_manage:
             raise RoleTooLow("Only the owner and admins remove members")
-        seen = self._get(standing, user_id)
-        if not standing.role.may_remove(seen.role):
+        seen = self._get(access, user_id)
+        if not access.role.may_remove(seen.role):
             raise RoleTooLow("Only the owner removes admins, and nobody removes the owner")
         return seen
 
     def _change_role(
         self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role
     ) -> tuple[Membership, list[Membership]]:
-        """The membership as it now is, and all that changed."""
-        standing = self._access.require_in_group(chat_id, caller_id)
-        if standing.role is not Role.OWNER:
+        """Return the membership after the change, and all memberships that changed."""
+        access = self._access.require_in_group(chat_id, caller_id)
+        if access.role is not Role.OWNER:
             raise RoleTooLow("Only the owner changes roles")
-        seen = self._get(standing, user_id)
+        seen = self._get(access, user_id)
         if seen.role is role:
             return seen, []
         if user_id == caller_id:
             raise OwnerMustTransfer("Make another member the owner instead")
         if role is Role.OWNER:
-            return self._hand_over(standing.membership, seen)
+            return self._transfer_ownership(access.membership, seen)
         changed = self._memberships.change_role(seen, role)
         return changed, [changed]
 
-    def _hand_over(self, owner: Membership, heir: Membership) -> tuple[Membership, list[Membership]]:
-        """Both sides in one transaction, each on condition of the role it was seen in: never two owners, never none."""
+    def _transfer_ownership(self, owner: Membership, member: Membership) -> tuple[Membership, list[Membership]]:
+        """Change both roles in one transaction, each on condition of the role that was read."""
         self._database.transact(
             [
-                self._memberships.changing_role(heir, Role.OWNER),
+                self._memberships.changing_role(member, Role.OWNER),
                 self._memberships.changing_role(owner, Role.ADMIN),
             ]
         )
-        crowned, retired = replace(heir, role=Role.OWNER), replace(owner, role=Role.ADMIN)
-        return crowned, [crowned, retired]
+        new_owner, former_owner = replace(member, role=Role.OWNER), replace(owner, role=Role.ADMIN)
+        return new_owner, [new_owner, former_owner]
 
-    def _get(self, standing: Standing, user_id: UserId) -> Membership:
-        if user_id == standing.membership.user_id:
-            return standing.membership
-        found = self._memberships.find(standing.chat.chat_id, user_id) if is_user_id(user_id) else None
+    def _get(self, access: ChatAccess, user_id: UserId) -> Membership:
+        if user_id == access.membership.user_id:
+            return access.membership
+        found = self._memberships.find(access.chat.chat_id, user_id) if is_user_id(user_id) else None
         if found is None:
             raise MemberNotFound
         return found
 
-    def _decided(self, decide: Callable[[], T]) -> T:
-        """Decide again when a rival change came first. Raises `TransactionConflict` when rivals keep coming."""
+    def _retry_on_conflict(self, change: Callable[[], T]) -> T:
+        """Retry after a concurrent change. Raises `TransactionConflict` after the last attempt."""
         for _ in self._retry.tries():
             try:
-                return decide()
+                return change()
             except (ConditionFailed, TransactionCancelled):
                 continue
         raise TransactionConflict("Others keep changing the members of this group")

@@ -1,4 +1,4 @@
-"""What `chats` contributes to reading and writing messages."""
+"""Membership checks and sequence counters, for reading and writing messages."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,10 +14,10 @@ from foundation.stores.dynamodb.database import BatchResult
 
 
 class Posting:
-    """Who may post where, and the counter that numbers messages. All reads are strongly consistent.
+    """The memberships and counters that messages depend on. All reads are strongly consistent.
 
-    A membership alone proves nothing: a large group is born after its members. What proves that a chat exists is its
-    counter, so a write that moves the counter, or a read through `require_reader`, never touches a half-born group.
+    A chat exists if its counter exists. A membership alone is no proof, because the memberships of a large group are
+    written before the group. `moving_counter` and `require_reader` therefore require the counter.
     """
 
     def __init__(self, *, database: Database, memberships: MembershipStore, counters: CounterStore) -> None:
@@ -26,34 +26,34 @@ class Posting:
         self._counters = counters
 
     def membership_lookup(self, pairs: Iterable[tuple[ChatId, UserId]]) -> dict[AccessPattern[Any], list[Key]]:
-        """The keys to merge into a caller's `Database.batch_get`, so that one request answers for a whole batch."""
+        """The keys of memberships, to merge into a `Database.batch_get` of the caller."""
         return {**self._memberships.lookup(pairs)}
 
     def members_among(self, result: BatchResult, pairs: Iterable[tuple[ChatId, UserId]]) -> set[tuple[ChatId, UserId]]:
-        """Which of the pairs are members, according to a result of such a read."""
+        """The pairs that are members, from the result of that read."""
         return set(pairs) & self._memberships.pairs_in(result)
 
     def counter_lookup(self, chat_ids: Iterable[ChatId]) -> dict[AccessPattern[Any], list[Key]]:
-        """The keys of counters, to merge into the same read."""
+        """The keys of counters, to merge into a `Database.batch_get` of the caller."""
         return {GET_LATEST_SEQUENCES: [(chat_id,) for chat_id in chat_ids]}
 
     def counters_among(self, result: BatchResult) -> dict[ChatId, int]:
-        """The latest sequences that such a read found; a chat that is not there does not exist."""
+        """The latest sequences, from the result of that read. A chat that is missing does not exist."""
         return self._counters.found_in(result)
 
     def tallies_among(self, result: BatchResult) -> dict[ChatId, Tally]:
-        """The same with how many have left."""
+        """The counters with their departures, from the result of that read."""
         return self._counters.tallies_in(result)
 
     def moving_counter(self, chat_id: ChatId, *, current: Tally, added: int, now: datetime) -> Write:
-        """The counter's part of a message transaction.
+        """The write to add to the transaction of `added` messages.
 
-        Its condition fails unless the counter stands at `current`, and nobody has left the chat since.
+        Its condition fails if the sequence or the departures differ from `current`.
         """
         return self._counters.moving(chat_id, current=current, added=added, now=now)
 
     def find_counter(self, chat_id: ChatId) -> int | None:
-        """A chat's latest sequence, or None when there is no such chat."""
+        """A chat's latest sequence, or None if the chat does not exist."""
         return self._counters.find(chat_id)
 
     def find_counters(self, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
@@ -61,7 +61,7 @@ class Posting:
         return self._counters.find_many(chat_ids)
 
     def require_reader(self, chat_id: ChatId, user_id: UserId) -> int:
-        """Return the latest sequence of a chat that the user may read, in one request. Raises `ChatNotFound`."""
+        """Require membership and return the chat's latest sequence, in one read. Raises `ChatNotFound`."""
         if not is_chat_id(chat_id):
             raise ChatNotFound
         pair = (chat_id, user_id)
@@ -72,5 +72,5 @@ class Posting:
         return latest
 
     def list_member_ids(self, chat_id: str) -> list[str]:
-        """Everyone in a chat, for those who deliver to them."""
+        """The user ids of all members of a chat."""
         return [membership.user_id for membership in self._memberships.list_all(ChatId(chat_id))]

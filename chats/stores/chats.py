@@ -1,6 +1,6 @@
-"""The table `chats`: what a chat is called and of which kind, and the claims that make direct chats unique.
+"""The table `chats`: type and name of each chat, and the claims that make direct chats unique.
 
-A claim is an item `direct#<smaller user_id>#<larger user_id>` that points at the chat of these two.
+A claim is an item `direct#<smaller user_id>#<larger user_id>` that references the chat of the two users.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key
 from foundation.stores.dynamodb.database import BatchResult
 
 GET_CHAT = AccessPattern("Get chat metadata", ChatModel, Operation.GET, key="chat_id", consistency=Consistency.EVENTUAL)
-GET_NEWBORN_CHAT = AccessPattern(
-    "Get metadata of a newborn chat", ChatModel, Operation.GET, key="chat_id", consistency=Consistency.STRONG
+CONFIRM_CHAT_UNKNOWN = AccessPattern(
+    "Confirm that a chat is unknown", ChatModel, Operation.GET, key="chat_id", consistency=Consistency.STRONG
 )
 GET_CHATS = AccessPattern(
     "Get metadata of chats", ChatModel, Operation.BATCH_GET, key="chat_id", consistency=Consistency.EVENTUAL
@@ -49,28 +49,25 @@ class ChatStore:
         self._database = database
 
     def find(self, chat_id: ChatId) -> Chat | None:
-        """A chat as it was a moment ago.
-
-        Only its name can be out of date. Absence is never concluded from a stale read: it is asked for again, strongly.
-        """
-        item = self._database.get(GET_CHAT, chat_id) or self._database.get(GET_NEWBORN_CHAT, chat_id)
+        """Read eventually consistent: the name may be stale. A miss is repeated with a strongly consistent read."""
+        item = self._database.get(GET_CHAT, chat_id) or self._database.get(CONFIRM_CHAT_UNKNOWN, chat_id)
         return None if item is None else _chat(item)
 
     def lookup(self, chat_ids: Iterable[ChatId]) -> dict[AccessPattern[ChatModel], list[Key]]:
-        """The keys to read, for a caller that reads other tables in the same request."""
+        """The keys for a `batch_get` that also reads other tables."""
         return {GET_CHATS: [(chat_id,) for chat_id in chat_ids]}
 
     def found_in(self, result: BatchResult) -> dict[ChatId, Chat]:
-        """What a batch read with the keys of `lookup` brought."""
+        """The chats in the result of a `batch_get` with the keys of `lookup`."""
         return {chat.chat_id: chat for chat in map(_chat, result.of(GET_CHATS).values())}
 
     def find_direct(self, one: UserId, other: UserId) -> ChatId | None:
-        """The chat of these two, in whichever order they are named."""
+        """The direct chat of two users, in any order."""
         claim = self._database.get(FIND_DIRECT_CHAT, _claim_id(one, other))
         return None if claim is None else ChatId(str(claim.direct_chat_id))
 
     def claiming_direct(self, chat_id: ChatId, one: UserId, other: UserId) -> Write:
-        """Fails when these two have a direct chat."""
+        """Fails if the two users have a direct chat."""
         claim = ChatModel(chat_id=_claim_id(one, other), direct_chat_id=chat_id)
         return self._database.putting(CLAIM_DIRECT_CHAT, claim, ChatModel.chat_id.does_not_exist())
 
@@ -86,7 +83,7 @@ class ChatStore:
         return self._database.putting(CREATE_CHAT, item, ChatModel.chat_id.does_not_exist())
 
     def rename(self, chat_id: ChatId, name: str, *, now: datetime) -> Chat:
-        """Raises `ConditionFailed` when there is no such chat."""
+        """Raises `ConditionFailed` if the chat does not exist."""
         actions = [ChatModel.name.set(name), ChatModel.updated_at.set(to_iso(now))]
         return _chat(self._database.update(RENAME_CHAT, (chat_id,), actions, ChatModel.chat_id.exists()))
 

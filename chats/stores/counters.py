@@ -1,8 +1,8 @@
-"""The table `chat_counters`: the highest sequence of each chat, how many have left it, and the proof that it exists.
+"""The table `chat_counters`: the latest sequence of each chat and its departures.
 
-A counter is born with its chat in one transaction. Who needs to know strongly whether a chat exists reads its counter.
-Every membership that ends is counted here in the transaction that ends it: as long as the departures stand still,
-whoever was a member still is one (ADR-019).
+A counter is created in the transaction of its chat, so a strongly consistent read of it tells whether the chat exists.
+The transaction that ends a membership increments `departures`: as long as it is unchanged, all who were members still
+are (ADR-019).
 """
 
 from collections.abc import Iterable
@@ -15,22 +15,14 @@ from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
 from foundation.stores.dynamodb.database import BatchResult
 
-_SOME_LEFT = "sequence_counter = :current AND departures = :departures"
-_NOBODY_LEFT = "sequence_counter = :current AND attribute_not_exists(departures)"
+_SAME_DEPARTURES = "sequence_counter = :current AND departures = :departures"
+_NO_DEPARTURES = "sequence_counter = :current AND attribute_not_exists(departures)"
 
 ALLOCATE_SEQUENCE = AccessPattern(
-    "Allocate sequence",
-    CounterModel,
-    Operation.TRANSACT_UPDATE,
-    key="chat_id",
-    condition=_SOME_LEFT,
+    "Allocate sequence", CounterModel, Operation.TRANSACT_UPDATE, key="chat_id", condition=_SAME_DEPARTURES
 )
 COUNT_DEPARTURE = AccessPattern(
-    "Count departure",
-    CounterModel,
-    Operation.TRANSACT_UPDATE,
-    key="chat_id",
-    condition="attribute_exists(chat_id)",
+    "Count departure", CounterModel, Operation.TRANSACT_UPDATE, key="chat_id", condition="attribute_exists(chat_id)"
 )
 CREATE_COUNTER = AccessPattern(
     "Create counter", CounterModel, Operation.TRANSACT_PUT, key="chat_id", condition="attribute_not_exists(chat_id)"
@@ -58,11 +50,11 @@ class CounterStore:
         return self.found_in(self._database.batch_get({GET_LATEST_SEQUENCES: [(chat_id,) for chat_id in chat_ids]}))
 
     def found_in(self, result: BatchResult) -> dict[ChatId, int]:
-        """What a batch read of counters brought."""
+        """The latest sequences in the result of a `batch_get`."""
         return {chat_id: tally.sequence for chat_id, tally in self.tallies_in(result).items()}
 
     def tallies_in(self, result: BatchResult) -> dict[ChatId, Tally]:
-        """The same with their departures."""
+        """The counters in the result of a `batch_get`."""
         items = result.raw(GET_LATEST_SEQUENCES).values()
         return {
             ChatId(item["chat_id"]["S"]): Tally(
@@ -72,18 +64,18 @@ class CounterStore:
         }
 
     def creating(self, chat_id: ChatId, *, now: datetime) -> Write:
-        """The counter at birth: 0."""
+        """Creates the counter at 0."""
         item = CounterModel(chat_id=chat_id, sequence_counter=0, created_at=to_iso(now), updated_at=to_iso(now))
         return self._database.putting(CREATE_COUNTER, item, CounterModel.chat_id.does_not_exist())
 
     def counting_departure(self, chat_id: ChatId) -> Write:
-        """The counter's part of a membership's end."""
+        """Increments `departures`."""
         departures = CounterModel.departures
         exists = CounterModel.chat_id.exists()
         return self._database.updating(COUNT_DEPARTURE, (chat_id,), [departures.add(1)], exists)
 
     def moving(self, chat_id: ChatId, *, current: Tally, added: int, now: datetime) -> Write:
-        """From `current` to `added` more, or not at all: fails when it stands elsewhere, or somebody has left."""
+        """Adds `added` to the sequence. Fails if sequence or departures differ from `current`."""
         values = {
             ":next": {"N": str(current.sequence + added)},
             ":now": {"S": to_iso(now)},
@@ -95,7 +87,7 @@ class CounterStore:
             "TableName": self._table,
             "Key": {"chat_id": {"S": chat_id}},
             "UpdateExpression": "SET sequence_counter = :next, updated_at = :now",
-            "ConditionExpression": _SOME_LEFT if current.departures else _NOBODY_LEFT,
+            "ConditionExpression": _SAME_DEPARTURES if current.departures else _NO_DEPARTURES,
             "ExpressionAttributeValues": values,
         }
         return Write(ALLOCATE_SEQUENCE, {"Update": update})

@@ -1,7 +1,7 @@
-"""The table `chat_memberships`: who is in which chat, in which role.
+"""The table `chat_memberships`: the members of each chat and their roles.
 
-Every right is decided on a strongly consistent read. Every change names, in its condition, the state it was decided
-on, so that a rival change makes it fail instead of breaking a rule.
+Rights are checked on strongly consistent reads. Every change is conditional on the state it was checked on, so that it
+fails after a concurrent change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,25 +17,13 @@ from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key
 from foundation.stores.dynamodb.database import BatchResult
 
 CHECK_USER_IN_CHAT = AccessPattern(
-    "Check user in chat",
-    MembershipModel,
-    Operation.GET,
-    key="chat_id, user_id",
-    consistency=Consistency.STRONG,
+    "Check user in chat", MembershipModel, Operation.GET, key="chat_id, user_id", consistency=Consistency.STRONG
 )
 CHECK_USERS_IN_CHATS = AccessPattern(
-    "Check users in chats",
-    MembershipModel,
-    Operation.BATCH_GET,
-    key="chat_id, user_id",
-    consistency=Consistency.STRONG,
+    "Check users in chats", MembershipModel, Operation.BATCH_GET, key="chat_id, user_id", consistency=Consistency.STRONG
 )
 LIST_CHAT_MEMBERS = AccessPattern(
-    "List chat members",
-    MembershipModel,
-    Operation.QUERY,
-    key="chat_id",
-    consistency=Consistency.STRONG,
+    "List chat members", MembershipModel, Operation.QUERY, key="chat_id", consistency=Consistency.STRONG
 )
 LIST_USERS_CHATS = AccessPattern(
     "List user's chats",
@@ -46,18 +34,10 @@ LIST_USERS_CHATS = AccessPattern(
     index=MembershipModel.user_chats_index,
 )
 COUNT_CHAT_MEMBERS = AccessPattern(
-    "Count chat members",
-    MembershipModel,
-    Operation.QUERY,
-    key="chat_id (Select=COUNT)",
-    consistency=Consistency.STRONG,
+    "Count chat members", MembershipModel, Operation.QUERY, key="chat_id (Select=COUNT)", consistency=Consistency.STRONG
 )
 ADD_MEMBER = AccessPattern(
-    "Add member",
-    MembershipModel,
-    Operation.PUT,
-    key="chat_id, user_id",
-    condition="attribute_not_exists(user_id)",
+    "Add member", MembershipModel, Operation.PUT, key="chat_id, user_id", condition="attribute_not_exists(user_id)"
 )
 REMOVE_MEMBER = AccessPattern(
     "Remove member",
@@ -67,11 +47,7 @@ REMOVE_MEMBER = AccessPattern(
     condition="role = :seen and joined_at = :seen",
 )
 CHANGE_ROLE = AccessPattern(
-    "Change role",
-    MembershipModel,
-    Operation.UPDATE,
-    key="chat_id, user_id",
-    condition="role = :seen",
+    "Change role", MembershipModel, Operation.UPDATE, key="chat_id, user_id", condition="role = :seen"
 )
 HAND_OVER = AccessPattern(
     "Hand over ownership",
@@ -81,35 +57,22 @@ HAND_OVER = AccessPattern(
     condition="role = :seen",
 )
 MUTE_CHAT = AccessPattern(
-    "Mute chat",
-    MembershipModel,
-    Operation.UPDATE,
-    key="chat_id, user_id",
-    condition="attribute_exists(user_id)",
+    "Mute chat", MembershipModel, Operation.UPDATE, key="chat_id, user_id", condition="attribute_exists(user_id)"
 )
 CREATE_MEMBERSHIP = AccessPattern(
-    "Create membership with its chat",
-    MembershipModel,
-    Operation.TRANSACT_PUT,
-    key="chat_id, user_id",
+    "Create membership with its chat", MembershipModel, Operation.TRANSACT_PUT, key="chat_id, user_id"
 )
 PREPARE_MEMBERSHIPS = AccessPattern(
-    "Prepare memberships of a large group",
-    MembershipModel,
-    Operation.BATCH_PUT,
-    key="chat_id, user_id",
+    "Prepare memberships of a large group", MembershipModel, Operation.BATCH_PUT, key="chat_id, user_id"
 )
 WITHDRAW_MEMBERSHIPS = AccessPattern(
-    "Withdraw memberships of a large group",
-    MembershipModel,
-    Operation.BATCH_DELETE,
-    key="chat_id, user_id",
+    "Withdraw memberships of a large group", MembershipModel, Operation.BATCH_DELETE, key="chat_id, user_id"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
-    """Part of a list, and whether more follows."""
+class MembershipPage:
+    """A page of memberships, and whether more follow."""
 
     memberships: list[Membership]
     more: bool
@@ -126,76 +89,76 @@ class MembershipStore:
         return None if item is None else _membership(item)
 
     def lookup(self, pairs: Iterable[tuple[ChatId, UserId]]) -> dict[AccessPattern[MembershipModel], list[Key]]:
-        """The keys to read, for a caller that reads other tables in the same request."""
+        """The keys for a `batch_get` that also reads other tables."""
         return {CHECK_USERS_IN_CHATS: list(pairs)}
 
     def found_in(self, result: BatchResult) -> dict[tuple[ChatId, UserId], Membership]:
-        """What a batch read with the keys of `lookup` brought."""
+        """The memberships in the result of a `batch_get` with the keys of `lookup`."""
         memberships = map(_membership, result.of(CHECK_USERS_IN_CHATS).values())
         return {(membership.chat_id, membership.user_id): membership for membership in memberships}
 
     def pairs_in(self, result: BatchResult) -> set[tuple[ChatId, UserId]]:
-        """Only who is where, for hot paths."""
+        """Like `found_in`, without decoding the items, for the hot path."""
         items = result.raw(CHECK_USERS_IN_CHATS).values()
         return {(ChatId(item["chat_id"]["S"]), UserId(item["user_id"]["S"])) for item in items}
 
-    def list_of_chat(self, chat_id: ChatId, *, limit: int, after: UserId | None) -> Slice:
-        """A chat's members by user id."""
+    def list_of_chat(self, chat_id: ChatId, *, limit: int, after: UserId | None) -> MembershipPage:
+        """A page of a chat's members, ordered by user id."""
         position = None if after is None else {"chat_id": chat_id, "user_id": after}
-        return self._slice(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
+        return self._page(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
 
     def list_all(self, chat_id: ChatId) -> list[Membership]:
-        """All of a chat's members: at most about a thousand, by design."""
+        """All members of a chat, about a thousand at most."""
         return [_membership(item) for item in self._database.query_all(LIST_CHAT_MEMBERS, chat_id)]
 
-    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> Slice:
-        """A user's memberships, those of the youngest chats first."""
+    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> MembershipPage:
+        """A page of a user's memberships, newest chat first."""
         position = None if after is None else {"user_id": user_id, "chat_id": after}
-        return self._slice(LIST_USERS_CHATS, user_id, limit=limit, forward=False, after=position)
+        return self._page(LIST_USERS_CHATS, user_id, limit=limit, forward=False, after=position)
 
     def count(self, chat_id: ChatId) -> int:
         return self._database.count(COUNT_CHAT_MEMBERS, chat_id)
 
     def add(self, membership: Membership) -> None:
-        """Raises `ConditionFailed` when the user is a member already."""
+        """Raises `ConditionFailed` if the user is already a member."""
         self._database.put(ADD_MEMBER, _item(membership), MembershipModel.user_id.does_not_exist())
 
     def removing(self, seen: Membership) -> Write:
-        """The membership's part of its end; fails when it is no longer the one that was seen."""
+        """Deletes the membership. Fails if it has changed since it was read."""
         condition = (MembershipModel.role == str(seen.role)) & (MembershipModel.joined_at == to_iso(seen.joined_at))
         return self._database.deleting(REMOVE_MEMBER, (seen.chat_id, seen.user_id), condition)
 
     def change_role(self, seen: Membership, role: Role) -> Membership:
-        """Raises `ConditionFailed` when the role is no longer the one that was seen."""
+        """Raises `ConditionFailed` if the role has changed since it was read."""
         key, action, condition = _role_change(seen, role)
         return _membership(self._database.update(CHANGE_ROLE, key, [action], condition))
 
     def changing_role(self, seen: Membership, role: Role) -> Write:
-        """One side of a hand-over."""
+        """Changes the role. Fails if it has changed since it was read."""
         key, action, condition = _role_change(seen, role)
         return self._database.updating(HAND_OVER, key, [action], condition)
 
     def mute(self, chat_id: ChatId, user_id: UserId, until: datetime | None) -> Membership:
-        """Raises `ConditionFailed` when the user is not a member."""
+        """Raises `ConditionFailed` if the user is not a member."""
         muted_until = MembershipModel.muted_until
         action = muted_until.remove() if until is None else muted_until.set(to_iso(until))
         exists = MembershipModel.user_id.exists()
         return _membership(self._database.update(MUTE_CHAT, (chat_id, user_id), [action], exists))
 
     def creating(self, membership: Membership) -> Write:
-        """A membership born with its chat, whose id is new."""
+        """Creates a membership together with its chat."""
         return self._database.putting(CREATE_MEMBERSHIP, _item(membership))
 
     def prepare(self, memberships: Sequence[Membership]) -> None:
-        """Write memberships of a chat that does not exist yet; nobody sees them before it does."""
+        """Write memberships of a chat that does not exist yet. They are invisible until it does."""
         self._database.batch_put(PREPARE_MEMBERSHIPS, [_item(membership) for membership in memberships])
 
     def withdraw(self, memberships: Sequence[Membership]) -> None:
-        """Delete memberships that were prepared for a chat that will never exist."""
+        """Delete memberships prepared for a chat that was not created."""
         keys: list[Key] = [(membership.chat_id, membership.user_id) for membership in memberships]
         self._database.batch_delete(WITHDRAW_MEMBERSHIPS, keys)
 
-    def _slice(
+    def _page(
         self,
         pattern: AccessPattern[MembershipModel],
         hash_key: str,
@@ -203,11 +166,11 @@ class MembershipStore:
         limit: int,
         forward: bool,
         after: Mapping[str, str | int] | None,
-    ) -> Slice:
-        """One item more than wanted is read, so that the last page knows that it is the last."""
+    ) -> MembershipPage:
+        """Reads one item more than the limit, to tell whether more follow."""
         page = self._database.query(pattern, hash_key, limit=limit + 1, forward=forward, after=after)
         memberships = [_membership(item) for item in page.items[:limit]]
-        return Slice(memberships=memberships, more=page.more or len(page.items) > limit)
+        return MembershipPage(memberships=memberships, more=page.more or len(page.items) > limit)
 
 
 def _role_change(seen: Membership, role: Role) -> tuple[Key, Any, Any]:

@@ -1,4 +1,4 @@
-"""`/api/chats`: the inbox, and, inherited from `chats`, the creation of a chat."""
+"""`GET /api/chats`: the inbox."""
 
 from typing import Any
 
@@ -9,13 +9,12 @@ from rest_framework.response import Response
 
 from chats.api.examples import CHAT
 from chats.api.serializers import ChatAnswer
-from chats.api.views import CreateChatView
 from chats.domain import Role
 from delivery.services.inbox import Inbox
 from foundation.kernel.errors import Invalid, Malformed
 from foundation.rest.documentation import problems
 from foundation.rest.serializers import PageQuery
-from foundation.rest.views import given
+from foundation.rest.views import ParleyView, given
 from messaging.api.serializers import MessageAnswer
 
 _ENTRY = {
@@ -42,9 +41,7 @@ class InboxPageAnswer(serializers.Serializer[Any]):
     next_cursor = serializers.CharField(allow_null=True)
 
 
-class ChatsView(CreateChatView):
-    """One path, two apps: GET composes what only the topmost app may compose, POST is `chats`'."""
-
+class InboxView(ParleyView):
     inbox = given(Inbox)
 
     @extend_schema(

@@ -2,17 +2,21 @@
 
 from django.urls import URLPattern, path
 
+from chats.api.views import CreateChatView
 from chats.services.creation import ChatCreation
-from delivery.api.inbox import ChatsView
+from delivery.api.inbox import InboxView
 from delivery.api.watermarks import AckView, DeliveryView
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from foundation.rest.authentication import Verify
+from foundation.rest.routing import ByMethod
 
 
 def routes(*, inbox: Inbox, creation: ChatCreation, watermarks: Watermarks, verify: Verify) -> list[URLPattern]:
+    list_chats = InboxView.as_view(inbox=inbox, verify=verify)
+    create_chat = CreateChatView.as_view(creation=creation, verify=verify)
     return [
-        path("api/chats", ChatsView.as_view(inbox=inbox, creation=creation, verify=verify)),
+        path("api/chats", ByMethod(get=list_chats, post=create_chat)),
         path("api/chats/<str:chat_id>/ack", AckView.as_view(watermarks=watermarks, verify=verify)),
         path("api/delivery", DeliveryView.as_view(watermarks=watermarks, verify=verify)),
     ]

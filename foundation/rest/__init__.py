@@ -1,4 +1,4 @@
-"""The REST edge that all apps share: JSON in and out, problems, authentication, health.
+"""What all REST APIs share: JSON, errors, authentication, throttling, routing, OpenAPI, health checks.
 
-Translates between HTTP and the apps; decides nothing.
+Translates between HTTP and the apps. Never imports an app or contains a business rule.
 """

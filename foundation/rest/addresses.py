@@ -1,4 +1,4 @@
-"""Where a request comes from, as far as it can be believed (ADR-011)."""
+"""The client's IP address (ADR-011)."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -10,21 +10,21 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class ClientAddress:
-    """Reads the caller's address from the connection; from `X-Forwarded-For` only as far as trusted proxies vouch.
+    """Reads the client's address from the connection, or from `X-Forwarded-For` if a trusted proxy wrote it.
 
-    `trusted` are the networks of our own proxies. Without any, the header is ignored: anyone can write it.
+    `trusted` are the networks of our proxies. Without any, the header is ignored, because any client can set it.
     """
 
     def __init__(self, trusted: Iterable[str] = ()) -> None:
         self._trusted = [ipaddress.ip_network(network) for network in trusted]
 
     def __call__(self, request: Request | HttpRequest) -> str:
-        """An IP address, or empty where the connection has none, as on a Unix socket."""
-        peer = _parsed(request.META.get("REMOTE_ADDR", ""))
+        """The IP address, or an empty string for a connection without one, such as a Unix socket."""
+        peer = _parse(request.META.get("REMOTE_ADDR", ""))
         if peer is None:
             return ""
         hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
-        while hops and self._is_proxy(peer) and (hop := _parsed(hops.pop())) is not None:
+        while hops and self._is_proxy(peer) and (hop := _parse(hops.pop())) is not None:
             peer = hop
         return str(peer)
 
@@ -32,7 +32,7 @@ class ClientAddress:
         return any(address.version == network.version and address in network for network in self._trusted)
 
 
-def _parsed(text: str) -> Address | None:
+def _parse(text: str) -> Address | None:
     try:
         return ipaddress.ip_address(text.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""`/static/…`: the files that pages of Parley need, found in the apps, with no step before the first run."""
+"""`/static/…`: the static files of the apps, served without a `collectstatic` step."""
 
 import mimetypes
 from pathlib import Path
@@ -13,7 +13,7 @@ from foundation.rest.plain import PlainView
 
 
 class AssetView(PlainView):
-    """Serves what Django's finders know, and nothing outside of what they know."""
+    """Serves only files that Django's staticfiles finders know."""
 
     def get(self, request: HttpRequest, path: str) -> HttpResponse:
         file = _find(path)
@@ -23,7 +23,7 @@ class AssetView(PlainView):
         content_type, encoding = mimetypes.guess_type(file.name)
         response = HttpResponse(file.read_bytes(), content_type=content_type or "application/octet-stream")
         response["Last-Modified"] = http_date(changed)
-        # Kept, and asked about at each use: modules of two versions side by side would be worse than a short answer.
+        # Browsers revalidate on every use, so that a page never mixes modules of two versions.
         response["Cache-Control"] = "public, no-cache"
         if encoding:
             response["Content-Encoding"] = encoding

@@ -1,4 +1,4 @@
-"""Bearer tokens at the REST edge. Who may verify them is passed in; deny by default."""
+"""Authentication by bearer token. Views require it unless they opt out."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ Verify = Callable[[str], Caller]
 
 
 class BearerAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <access token>`. No header means nobody; a bad one is refused by `verify`."""
+    """Reads `Authorization: Bearer <access token>`. `verify` raises for an invalid token."""
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
@@ -37,7 +37,7 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class CallerIsKnown(BasePermission):
-    """Only known callers, wherever a view does not say otherwise."""
+    """Requires an authenticated caller. The default of all views."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         return isinstance(request.user, Caller)

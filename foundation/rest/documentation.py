@@ -1,4 +1,4 @@
-"""What the OpenAPI document says for all apps: failures with their codes, and that unknown fields are refused."""
+"""Building blocks of the OpenAPI document: error responses and strict request bodies."""
 
 from collections import defaultdict
 from typing import Any
@@ -12,7 +12,7 @@ from foundation.rest.problems import CONTENT_TYPE, status_of
 
 
 class ProblemSerializer(serializers.Serializer[object]):
-    """A failure: `code` is stable, `errors` maps a field to its messages."""
+    """An error. `code` is stable. `errors` maps each invalid field to its messages."""
 
     type = serializers.CharField()
     title = serializers.CharField()
@@ -25,7 +25,7 @@ class ProblemSerializer(serializers.Serializer[object]):
 
 
 class StrictBodies(OpenApiSerializerExtension):
-    """Tells that a strict body takes no field it does not know."""
+    """Documents that a strict body allows no additional properties."""
 
     target_class = "foundation.rest.serializers.StrictSerializer"
     match_subclasses = True
@@ -36,11 +36,11 @@ class StrictBodies(OpenApiSerializerExtension):
 
 
 BODY_FAILURES = (errors.Malformed, errors.Invalid, errors.TooLarge, errors.UnsupportedBody)
-"""What can be wrong with any JSON body."""
+"""The errors that any JSON body can cause."""
 
 
 def problems(*failures: type[errors.ParleyError], public: bool = False) -> dict[tuple[int, str], OpenApiResponse]:
-    """The responses of these failures, and of those that every view can have; `public` views ask for no token."""
+    """The responses of these errors and of those of every view. `public` views require no token."""
     always = (errors.Unavailable,) if public else (errors.Unauthenticated, errors.Unavailable)
     by_status: dict[int, list[type[errors.ParleyError]]] = defaultdict(list)
     for failure in dict.fromkeys((*failures, *always)):

@@ -1,4 +1,4 @@
-"""`/healthz` (the process lives), `/readyz` (its engines answer), `/metrics`."""
+"""`/healthz` (liveness), `/readyz` (readiness: all engines respond), `/metrics`."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -14,28 +14,28 @@ from foundation.rest.plain import PlainView
 log = logging.getLogger(__name__)
 
 Probe = Callable[[], None]
-DEADLINE = 1.5
+PROBE_TIMEOUT_SECONDS = 1.5
 
 
 class EngineProbes:
-    """Asks every engine at once and waits for none longer than the deadline.
+    """Probes all engines concurrently, with a timeout.
 
-    An engine that still owes an answer is reported as hanging and not asked again, so that probes never pile up.
+    An engine whose last probe is still running counts as failed and is not probed again, so that probes never pile up.
     """
 
-    def __init__(self, probes: Mapping[str, Probe], *, deadline: float = DEADLINE) -> None:
+    def __init__(self, probes: Mapping[str, Probe], *, timeout: float = PROBE_TIMEOUT_SECONDS) -> None:
         self._probes = dict(probes)
-        self._deadline = deadline
+        self._timeout = timeout
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(self._probes)), thread_name_prefix="probe")
-        self._under_way: dict[str, Future[float]] = {}
+        self._futures: dict[str, Future[float]] = {}
 
     def check(self) -> dict[str, dict[str, Any]]:
         """One entry per engine: `{"ok", "latency_ms"}` or `{"ok": False, "error"}`."""
-        hanging = {name for name, future in self._under_way.items() if not future.done()}
+        hanging = {name for name, future in self._futures.items() if not future.done()}
         for name in self._probes.keys() - hanging:
-            self._under_way[name] = self._pool.submit(_timed, self._probes[name])
-        asked = {name: self._under_way[name] for name in self._probes}
-        wait(asked.values(), timeout=self._deadline)
+            self._futures[name] = self._pool.submit(_timed, self._probes[name])
+        asked = {name: self._futures[name] for name in self._probes}
+        wait(asked.values(), timeout=self._timeout)
         return {name: _result(future) for name, future in asked.items()}
 
 

@@ -1,4 +1,4 @@
-"""JSON bodies: read with a bound, written fast."""
+"""Parser and renderer of JSON bodies."""
 
 from collections.abc import Mapping
 from typing import IO, Any
@@ -12,7 +12,7 @@ from foundation.kernel.errors import Malformed, TooLarge
 
 
 class JsonParser(BaseParser):
-    """Reads a JSON body of at most `MAX_BODY_BYTES`; more is refused before it is parsed."""
+    """Parses a JSON body. A body over `MAX_BODY_BYTES` is refused without parsing."""
 
     media_type = "application/json"
 
@@ -30,7 +30,7 @@ class JsonParser(BaseParser):
 
 
 class JsonRenderer(BaseRenderer):
-    """Writes JSON as UTF-8."""
+    """Renders JSON as UTF-8."""
 
     media_type = "application/json"
     format = "json"

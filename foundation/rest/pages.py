@@ -1,4 +1,4 @@
-"""`/`: the web client's one page. What it may load and run is said by a strict Content-Security-Policy."""
+"""`/`: the page of the web client, with a strict Content-Security-Policy."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ DIRECTIVES = {
     "base-uri": "'none'",
     "form-action": "'none'",
     "frame-ancestors": "'none'",
-    # Where browsers know trusted types, no text can become markup, whatever a script does.
+    # In browsers with Trusted Types, scripts cannot turn text into markup.
     "require-trusted-types-for": "'script'",
     "trusted-types": "'none'",
 }
@@ -23,7 +23,7 @@ POLICY = "; ".join(f"{name} {value}" for name, value in DIRECTIVES.items())
 
 
 class PageView(PlainView):
-    """Serves `page`. `embedded` tells it whether to offer what only a run on a laptop has."""
+    """Serves `page`. `embedded` enables the features of the embedded mode, such as the demo."""
 
     page = Path()
     embedded = False

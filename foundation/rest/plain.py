@@ -1,4 +1,4 @@
-"""Views of what is no resource of the API: pages, files, probes. They refuse in the same form as all others."""
+"""Base of the read-only views outside the API: pages, files, health checks."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from foundation.rest.problems import problem
 
 @method_decorator(csrf_exempt, name="dispatch")
 class PlainView(View):
-    """Django's view, but for how it says that it has no such method. Nothing is ever changed by one."""
+    """Django's `View`, with a 405 as `application/problem+json`. Read-only, so CSRF checks are off."""
 
     def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         response = problem(MethodNotAllowed())

@@ -1,4 +1,4 @@
-"""Failures as `application/problem+json`: one table from the kinds of failure to HTTP."""
+"""Errors as `application/problem+json`: one table maps error classes to HTTP statuses."""
 
 import logging
 import math
@@ -45,13 +45,13 @@ _FROM_DRF: Mapping[type[Exception], type[errors.ParleyError]] = {
 
 
 def status_of(error: errors.ParleyError | type[errors.ParleyError]) -> int:
-    """The status of a failure's kind; a failure of no kind is our fault."""
+    """The status of an error's class; 500 for a class that the table does not list."""
     kinds = (error if isinstance(error, type) else type(error)).__mro__
     return next((STATUS[kind] for kind in kinds if kind in STATUS), 500)
 
 
 def problem(error: errors.ParleyError) -> HttpResponse:
-    """Tell a failure over HTTP. What a 500 was about stays in the log."""
+    """The response for an error. The details of a 500 are logged, not sent."""
     status = status_of(error)
     body: dict[str, Any] = {
         "type": f"urn:parley:error:{error.code}",
@@ -71,14 +71,14 @@ def problem(error: errors.ParleyError) -> HttpResponse:
 
 
 def handle(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
-    """DRF's exception handler: every failure of a view ends here."""
-    named = _named(error)
-    if status_of(named) == 500:
+    """DRF's exception handler."""
+    parley_error = _to_parley_error(error)
+    if status_of(parley_error) == 500:
         log.error("unforeseen failure in %s", type(context.get("view")).__name__, exc_info=error)
-    return problem(named)
+    return problem(parley_error)
 
 
-def _named(error: Exception) -> errors.ParleyError:
+def _to_parley_error(error: Exception) -> errors.ParleyError:
     if isinstance(error, errors.ParleyError):
         return error
     if isinstance(error, drf.ValidationError):
@@ -90,7 +90,7 @@ def _named(error: Exception) -> errors.ParleyError:
 
 
 def _fields(detail: Any, prefix: str = "") -> dict[str, Sequence[str]]:
-    """DRF's nested details, flat: `members.3` names the fourth element of a list."""
+    """Flatten DRF's nested details: `members.3` is the fourth element of the list `members`."""
     if isinstance(detail, dict):
         return {
             name: messages
@@ -98,7 +98,7 @@ def _fields(detail: Any, prefix: str = "") -> dict[str, Sequence[str]]:
             for name, messages in _fields(value, f"{prefix}.{key}" if prefix else str(key)).items()
         }
     if isinstance(detail, list) and any(isinstance(item, (dict, list)) for item in detail):
-        return _fields({str(place): item for place, item in enumerate(detail) if item}, prefix)
+        return _fields({str(index): item for index, item in enumerate(detail) if item}, prefix)
     messages = detail if isinstance(detail, list) else [detail]
     return {prefix or "body": [str(message) for message in messages]}
 

@@ -1,27 +1,29 @@
-"""The OpenAPI document of all apps at `/api/schema`, and a page on it at `/api/docs`, served from here alone."""
+"""`/api/schema` (the OpenAPI document of all apps) and `/api/docs` (Swagger UI, without external files)."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import orjson
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.urls import get_urlconf
+from django.urls import URLPattern, URLResolver, get_resolver, get_urlconf
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.views import SpectacularSwaggerView
 
 from foundation.kernel import errors
+from foundation.rest.documentation import BODY_FAILURES
 from foundation.rest.plain import PlainView
 from foundation.rest.problems import CONTENT_TYPE, status_of
+from foundation.rest.routing import one_view_each
 
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
-_WITH_BODY = (errors.Malformed, errors.TooLarge, errors.UnsupportedBody, errors.Invalid)
 _WITH_QUERY = (errors.Malformed, errors.Invalid)
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
-    """Tells the document how callers show who they are."""
+    """Documents the bearer authentication."""
 
     target_class = "foundation.rest.authentication.BearerAuthentication"
     name = "bearer"
@@ -36,7 +38,7 @@ class BearerScheme(OpenApiAuthenticationExtension):
 
 
 def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Add what holds for every operation: the failures that any of its kind can have, and the table of codes."""
+    """Postprocessing hook: add the errors that every operation can return, and the table of error codes."""
     for operations in result.get("paths", {}).values():
         for operation in operations.values():
             _add_shared_failures(operation)
@@ -45,7 +47,7 @@ def complete(result: dict[str, Any], generator: Any, request: Any, public: bool)
 
 
 def code_table() -> str:
-    """Every code a client can meet, as Markdown."""
+    """All error codes, as a Markdown table."""
     rows = [
         f"| `{error.code}` | {status_of(error)} | {' '.join((error.__doc__ or error.title).split())} |"
         for error in errors.catalogue()
@@ -53,8 +55,8 @@ def code_table() -> str:
     return "\n".join(
         [
             "## Errors",
-            "Failures are `application/problem+json`. `code` is stable; 429 and 503 carry `Retry-After`.",
-            "`invalid_request` is a 400 where the request cannot be read, a 422 where a field is not acceptable.",
+            "Errors are `application/problem+json`. `code` is stable. 429 and 503 have a `Retry-After` header.",
+            "`invalid_request` is 400 if the request cannot be parsed, and 422 if a field is invalid.",
             "",
             "| Code | Status | When |",
             "| --- | --- | --- |",
@@ -68,7 +70,7 @@ def _add_shared_failures(operation: dict[str, Any]) -> None:
     if any(operation.get("security", [])):
         shared.append(errors.Unauthenticated)
     if "requestBody" in operation:
-        shared += _WITH_BODY
+        shared += BODY_FAILURES
     if any(parameter["in"] == "query" for parameter in operation.get("parameters", [])):
         shared += _WITH_QUERY
     for error in shared:
@@ -83,11 +85,16 @@ def _response(error: type[errors.ParleyError]) -> dict[str, Any]:
     }
 
 
+def generate(patterns: Iterable[URLPattern | URLResolver]) -> dict[str, Any]:
+    """Generate the OpenAPI document of these routes."""
+    schema: dict[str, Any] = SchemaGenerator(patterns=list(one_view_each(patterns))).get_schema(public=True)
+    return schema
+
+
 @cache
 def document(urlconf: str) -> bytes:
-    """The document of a process's paths: made once, because they do not change."""
-    generator = SchemaGenerator(urlconf=urlconf)
-    return orjson.dumps(generator.get_schema(public=True))
+    """The OpenAPI document of a URL configuration, as JSON. Generated once, because routes do not change."""
+    return orjson.dumps(generate(get_resolver(urlconf).url_patterns))
 
 
 class SchemaView(PlainView):
@@ -96,7 +103,7 @@ class SchemaView(PlainView):
 
 
 class DocsView(SpectacularSwaggerView):
-    """Swagger UI on the document; its scripts and styles come from our own `/static/`."""
+    """Swagger UI, with scripts and styles from `/static/`."""
 
     url = "/api/schema"
     http_method_names = ["get", "head"]

@@ -1,16 +1,16 @@
-"""Strict request bodies: a field that is not known is refused, and a number is not a text."""
+"""Base classes of strict request bodies: no unknown fields, no type coercion."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 
-MAX_PAGE = 200
-DEFAULT_PAGE = 50
+MAX_PAGE_SIZE = 200
+DEFAULT_PAGE_SIZE = 50
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """Refuses what it does not know, so that a typo never passes for a default."""
+    """Rejects unknown fields, so that a misspelled field is not ignored."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
@@ -21,7 +21,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 class TextField(serializers.CharField):
-    """A JSON string; nothing else is turned into one. Spaces are kept."""
+    """A JSON string. Other types are not coerced, and whitespace is kept."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"trim_whitespace": False, **options})
@@ -33,7 +33,7 @@ class TextField(serializers.CharField):
 
 
 class WholeNumberField(serializers.IntegerField):
-    """A JSON number without a fraction; no text and no truth value passes for one."""
+    """A JSON integer. Strings and booleans are not coerced."""
 
     def to_internal_value(self, data: Any) -> int:
         if type(data) is not int:
@@ -42,7 +42,7 @@ class WholeNumberField(serializers.IntegerField):
 
 
 class PageQuery(StrictSerializer):
-    """`?limit=&cursor=` of every list."""
+    """The query parameters `limit` and `cursor` of every list."""
 
-    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=DEFAULT_PAGE)
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE)
     cursor = TextField(required=False, allow_blank=True)

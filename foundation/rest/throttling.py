@@ -1,4 +1,4 @@
-"""Allowances at the REST edge, by caller. Made for reads: without Redis, they go on unlimited."""
+"""Rate limits per caller, for reads. They fail open: without Redis, reads are not limited."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 
 class CallerThrottle(BaseThrottle):
-    """One bucket per user. Fails open: a read is worth more than its limit."""
+    """One token bucket per user."""
 
     def __init__(self, limiter: RateLimiter, limit: Limit) -> None:
         self._limiter = limiter
         self._limit = limit
 
     def allow_request(self, request: Request, view: "APIView") -> bool:
-        """True, or raises `RateLimited`, which the edge tells with its `Retry-After`."""
+        """Return True or raise `RateLimited`, which becomes a 429 with `Retry-After`."""
         if not isinstance(request.user, Caller):
             return True
         try:
@@ -40,7 +40,7 @@ class CallerThrottle(BaseThrottle):
 
 
 class ThrottledView(ParleyView):
-    """A view with an allowance per caller, given by `as_view(throttle=...)`."""
+    """A view with a rate limit per caller: `as_view(throttle=...)`."""
 
     throttle: CallerThrottle | None = None
 

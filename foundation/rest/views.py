@@ -1,4 +1,4 @@
-"""What Parley's REST views share."""
+"""Base classes of the REST views."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def given(kind: type[T]) -> T:
-    """Declares a service that a view is given by `as_view(...)`; no view is reachable without it."""
+    """Declare a service that `as_view(...)` passes to the view."""
     return cast(T, None)
 
 
 class ParleyView(APIView):
-    """Knows its caller. Services are class attributes given by `as_view(...)`, so `config.wiring` decides them."""
+    """A view with an authenticated caller. Services are class attributes that `as_view(...)` sets."""
 
     verify: Verify | None = None
 
@@ -32,19 +32,19 @@ class ParleyView(APIView):
         return cast(Caller, self.request.user)
 
     def validated(self, serializer: type[Serializer[Any]]) -> Mapping[str, Any]:
-        """The request's body, checked. Raises DRF's ValidationError, which the edge tells as 422."""
-        checked = serializer(data=self.request.data)
-        checked.is_valid(raise_exception=True)
-        return cast(Mapping[str, Any], checked.validated_data)
+        """Validate the request body. Raises DRF's `ValidationError`, which becomes a 422."""
+        body = serializer(data=self.request.data)
+        body.is_valid(raise_exception=True)
+        return cast(Mapping[str, Any], body.validated_data)
 
     def validated_query(self, serializer: type[Serializer[Any]]) -> Mapping[str, Any]:
-        """The query string, checked in the same way."""
-        checked = serializer(data=self.request.query_params.dict())
-        checked.is_valid(raise_exception=True)
-        return cast(Mapping[str, Any], checked.validated_data)
+        """Validate the query string in the same way."""
+        query = serializer(data=self.request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        return cast(Mapping[str, Any], query.validated_data)
 
 
 class PublicView(ParleyView):
-    """For those who have no token yet."""
+    """A view that requires no token."""
 
     permission_classes: ClassVar[list[type[AllowAny]]] = [AllowAny]  # type: ignore[misc]

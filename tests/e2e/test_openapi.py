@@ -3,12 +3,13 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 import schemathesis
-from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, settings
 from schemathesis import checks
 
+from foundation.rest.schema import document as openapi_document
 from tests.e2e.system import Device, System
 
 CHECKS = [
@@ -19,7 +20,7 @@ CHECKS = [
 ]
 
 # Without the logout, which would end the session of every later request.
-document = schemathesis.openapi.from_dict(SchemaGenerator().get_schema(request=None, public=True)).exclude(
+document = schemathesis.openapi.from_dict(orjson.loads(openapi_document("config.urls"))).exclude(
     path="/api/auth/logout"
 )
 

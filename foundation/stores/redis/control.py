@@ -1,6 +1,6 @@
-"""Control messages to every `web` process, over Channels' channel layer: a session was revoked, drain.
+"""Control messages to every `web` process, over Channels' channel layer.
 
-Never messages of users. What is lost here is only lateness: whoever missed a notice learns the truth from DynamoDB.
+Best effort: a process that misses a notice reads the state from DynamoDB later. Never carries messages of users.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ from foundation.stores.errors import StoreUnavailable
 
 GROUP = "control"
 SESSION_REVOKED = "session.revoked"
-PATIENCE = 1.0
+PUBLISH_TIMEOUT_SECONDS = 1.0
 
 
 class ChannelLayer(Protocol):
-    """As much of a channel layer as is needed to tell."""
+    """The part of Channels' channel layer that is used here."""
 
     async def group_send(self, group: str, message: dict[str, Any]) -> None: ...
 
 
 class RevocationChannel:
-    """Tells every process that sessions have ended. For threads: never call it on an event loop."""
+    """Notifies every process that sessions have ended. Blocking: never call it on an event loop."""
 
-    def __init__(self, layer: ChannelLayer, *, patience: float = PATIENCE) -> None:
+    def __init__(self, layer: ChannelLayer, *, timeout: float = PUBLISH_TIMEOUT_SECONDS) -> None:
         self._layer = layer
-        self._patience = patience
+        self._timeout = timeout
 
     def publish(self, session_ids: Sequence[SessionId]) -> None:
-        """Raises `StoreUnavailable` when Redis does not take it in time."""
+        """Raises `StoreUnavailable` if Redis does not accept the notice in time."""
         message = {"type": SESSION_REVOKED, "session_ids": list(session_ids)}
         try:
             async_to_sync(self._send)(message)
@@ -40,4 +40,4 @@ class RevocationChannel:
             raise StoreUnavailable(f"Redis did not take a notice ({type(error).__name__})") from error
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await asyncio.wait_for(self._layer.group_send(GROUP, message), self._patience)
+        await asyncio.wait_for(self._layer.group_send(GROUP, message), self._timeout)

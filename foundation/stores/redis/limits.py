@@ -1,8 +1,8 @@
-"""Allowances, kept in Redis so that all processes share them: token buckets under `limit:`.
+"""Rate limits shared by all processes: token buckets in Redis, under `limit:`.
 
-A bucket holds up to `burst` tokens and refills at `rate` a second. Redis does the arithmetic in one script, by its own
-clock, so neither concurrent callers nor skewed machines get more than the allowance. A wiped Redis is a full bucket.
-When Redis is away every method raises `StoreUnavailable`: whether to go on without a limit is the caller's decision.
+A bucket holds up to `burst` tokens and refills at `rate` per second. One script updates it by the clock of Redis, so
+neither concurrency nor clock skew exceeds the limit. A missing bucket is full. Without Redis, every method raises
+`StoreUnavailable`, and the caller decides whether to fail open or closed.
 """
 
 import math
@@ -33,7 +33,7 @@ return {1, '0'}
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An allowance: `burst` at once, `rate` a second in the long run. `name` keeps its buckets apart from others'."""
+    """A rate limit: bursts of `burst`, and `rate` per second on average. `name` is part of the keys of its buckets."""
 
     name: str
     rate: float
@@ -45,38 +45,31 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the tokens were taken; if not, nothing was, and `retry_after` seconds will do."""
+    """Whether the tokens were taken. If not, none were, and they are available in `retry_after` seconds."""
 
     allowed: bool
     retry_after: float
 
     def require(self) -> None:
-        """Raises `RateLimited` where the verdict is no."""
+        """Raises `RateLimited` unless allowed."""
         if not self.allowed:
             seconds = math.ceil(self.retry_after)
             raise RateLimited(f"Too many requests. Try again in {seconds} s.", retry_after=self.retry_after)
 
 
 class RateLimiter:
-    """For threads. Thread-safe."""
+    """Takes tokens from buckets. Blocking and thread-safe."""
 
     def __init__(self, client: "redis.Redis") -> None:
         self._take = client.register_script(_TAKE)
 
     def take(self, limit: Limit, subject: str, cost: int = 1) -> Verdict:
-        """Take `cost` tokens from the subject's bucket, or none. A cost above the burst never passes."""
+        """Take `cost` tokens from the subject's bucket, or none. A cost above the burst is never allowed."""
         with naming_failures():
-            return _verdict(self._take(keys=[limit.key(subject)], args=_arguments(limit, cost)))
+            answer: Any = self._take(keys=[limit.key(subject)], args=[limit.rate, limit.burst, cost])
+        allowed, retry_after = answer
+        return Verdict(allowed=bool(allowed), retry_after=float(retry_after))
 
-    def give_back(self, limit: Limit, subject: str, cost: int = 1) -> None:
-        """Return tokens for something that did not come about; the bucket never holds more than its burst."""
+    def refund(self, limit: Limit, subject: str, cost: int = 1) -> None:
+        """Return tokens of an operation that failed. The bucket never holds more than its burst."""
         self.take(limit, subject, -cost)
-
-
-def _arguments(limit: Limit, cost: int) -> list[float]:
-    return [limit.rate, limit.burst, cost]
-
-
-def _verdict(answer: Any) -> Verdict:
-    allowed, retry_after = answer
-    return Verdict(allowed=bool(allowed), retry_after=float(retry_after))

@@ -1,4 +1,4 @@
-"""Accounts on real engines, with a clock, an SMS sender and a notice board that tests can look at."""
+"""Accounts on real engines, with a clock, an SMS sender and a notice publisher that tests can inspect."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ BOB = "+447911123456"
 
 
 class Outbox:
-    """Keeps what would be sent; can be told to fail."""
+    """Records messages instead of sending them. Raises while `failing`."""
 
     def __init__(self) -> None:
         self.messages: list[CodeMessage] = []
@@ -49,8 +49,8 @@ class Outbox:
         return [message.code for message in self.messages if message.to == phone_number][-1]
 
 
-class NoticeBoard:
-    """Keeps which sessions were told to have ended; can be told to fail."""
+class RecordingNotices:
+    """Records the sessions of published notices. Raises while `failing`."""
 
     def __init__(self) -> None:
         self.session_ids: list[SessionId] = []
@@ -64,12 +64,12 @@ class NoticeBoard:
 
 @dataclass
 class Stage:
-    """One assembled `accounts` and its surroundings."""
+    """The services of accounts, their test doubles and an HTTP client."""
 
     accounts: Accounts
     clock: SettableClock
     outbox: Outbox
-    notices: NoticeBoard
+    notices: RecordingNotices
     redis: "redis.Redis"
     client: APIClient = field(default_factory=APIClient)
 
@@ -130,7 +130,7 @@ def stage(
 def on_stage(
     database: Database, redis_client: "redis.Redis", *, policy: LoginPolicy, loopback_is_free: bool
 ) -> Iterator[Stage]:
-    clock, outbox, notices = SettableClock(), Outbox(), NoticeBoard()
+    clock, outbox, notices = SettableClock(), Outbox(), RecordingNotices()
     accounts = assemble(
         Engines(database=database, redis=redis_client, sms=outbox, notices=notices),
         options=AccountsOptions(

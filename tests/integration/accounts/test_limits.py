@@ -29,7 +29,7 @@ class TestBuckets:
             verdicts[-1].require()
         assert refusal.value.retry_after == verdicts[-1].retry_after
 
-    def test_subjects_and_limits_are_apart(self, limiter: RateLimiter) -> None:
+    def test_subjects_and_limits_have_their_own_buckets(self, limiter: RateLimiter) -> None:
         assert limiter.take(SLOW, "ada", 5).allowed
         assert limiter.take(SLOW, "bob").allowed
         assert limiter.take(Limit("other", rate=0.001, burst=5), "ada").allowed
@@ -48,13 +48,13 @@ class TestBuckets:
         assert not limiter.take(SLOW, "ada", 3).allowed
         assert limiter.take(SLOW, "ada", 2).allowed
 
-    def test_what_is_given_back_never_exceeds_the_burst(self, limiter: RateLimiter) -> None:
+    def test_a_refund_never_exceeds_the_burst(self, limiter: RateLimiter) -> None:
         limiter.take(SLOW, "ada")
-        limiter.give_back(SLOW, "ada", 3)
+        limiter.refund(SLOW, "ada", 3)
         assert limiter.take(SLOW, "ada", 5).allowed
         assert not limiter.take(SLOW, "ada").allowed
 
-    def test_concurrent_takers_get_exactly_the_burst(self, limiter: RateLimiter) -> None:
+    def test_concurrent_callers_get_exactly_the_burst(self, limiter: RateLimiter) -> None:
         with ThreadPoolExecutor(16) as pool:
             verdicts = list(pool.map(lambda _: limiter.take(SLOW, "ada").allowed, range(100)))
         assert verdicts.count(True) == 5
@@ -71,7 +71,7 @@ class TestBuckets:
         redis_client.script_flush()
         assert limiter.take(SLOW, "ada", 5).allowed
 
-    def test_without_redis_the_caller_is_told(self) -> None:
+    def test_without_redis_the_store_is_unavailable(self) -> None:
         nowhere = connect(RedisOptions(url="redis://127.0.0.1:1/0", connect_timeout=0.1))
         with pytest.raises(StoreUnavailable):
             RateLimiter(nowhere).take(SLOW, "ada")

@@ -136,7 +136,7 @@ class TestLimits:
         assert [ask(digit, "192.0.2.1") for digit in range(4)] == [202, 202, 202, 429]
         assert [ask(digit, "10.0.0.1") for digit in range(4, 8)] == [202, 202, 202, 202]
 
-    def test_an_address_may_not_try_codes_for_ever(self, stage: Stage) -> None:
+    def test_the_attempts_of_an_address_are_rate_limited(self, stage: Stage) -> None:
         body = {"phone_number": ADA, "code": "000000", "device_id": "laptop"}
         codes = [stage.post("/api/auth/verify", body).json()["code"] for _ in range(4)]
         assert codes == ["invalid_code", "invalid_code", "invalid_code", "rate_limited"]
@@ -198,20 +198,20 @@ class TestVerify:
         body = {"phone_number": with_trunk_zero, "code": stage.outbox.code_for(BOB), "device_id": "phone"}
         assert stage.post("/api/auth/verify", body).json()["user"]["user_id"] == first["user"]["user_id"]
 
-    def test_a_code_is_good_once(self, stage: Stage) -> None:
+    def test_a_code_works_once(self, stage: Stage) -> None:
         body = {"phone_number": ADA, "code": stage.code(), "device_id": "laptop"}
         assert stage.post("/api/auth/verify", body).status_code == 201
         again = stage.post("/api/auth/verify", body)
         assert (again.status_code, again.json()["code"]) == (401, "invalid_code")
 
-    def test_a_code_is_good_for_its_own_number_only(self, stage: Stage) -> None:
+    def test_a_code_works_for_its_own_number_only(self, stage: Stage) -> None:
         code = stage.code(ADA)
         if stage.code(BOB) == code:
             pytest.fail("one in a million: the same code twice")
         body = {"phone_number": BOB, "code": code, "device_id": "laptop"}
         assert stage.post("/api/auth/verify", body).json()["code"] == "invalid_code"
 
-    def test_five_wrong_attempts_burn_the_code(self, stage: Stage) -> None:
+    def test_five_wrong_attempts_invalidate_the_code(self, stage: Stage) -> None:
         right = stage.code()
         body = {"phone_number": ADA, "device_id": "laptop"}
         for _ in range(5):
@@ -235,7 +235,7 @@ class TestVerify:
             assert stage.post("/api/auth/verify", {**body, "code": " 12345"}).status_code == 422
         assert stage.post("/api/auth/verify", {**body, "code": right}).status_code == 201
 
-    def test_a_bad_name_does_not_use_the_code_up(self, stage: Stage) -> None:
+    def test_an_invalid_name_does_not_consume_the_code(self, stage: Stage) -> None:
         body = {"phone_number": ADA, "code": stage.code(), "device_id": "laptop"}
         assert stage.post("/api/auth/verify", {**body, "display_name": "a\u202eb"}).status_code == 422
         assert stage.post("/api/auth/verify", body).status_code == 201
@@ -256,11 +256,11 @@ class TestVerify:
 
 
 class AllUnknown(UserStore):
-    """Lets everyone learn that the number has no owner before anyone claims it."""
+    """All concurrent calls read that the number has no owner before the first one claims it."""
 
-    def __init__(self, database: Database, *, rivals: int) -> None:
+    def __init__(self, database: Database, *, calls: int) -> None:
         super().__init__(database)
-        self._barrier = Barrier(rivals)
+        self._barrier = Barrier(calls)
         self._asked = local()
 
     def find_owner(self, phone_number: str) -> UserId | None:
@@ -274,7 +274,7 @@ class AllUnknown(UserStore):
 
 class TestConcurrentLogins:
     def test_fifty_first_logins_of_one_number_end_in_one_user(self, stage: Stage, database: Database) -> None:
-        users = AllUnknown(database, rivals=50)
+        users = AllUnknown(database, calls=50)
         registration = Registration(users, ids=IdFactory(stage.clock), clock=stage.clock)
 
         def first_login(number: int) -> tuple[str, bool]:
@@ -310,7 +310,7 @@ def _wrong(code: str) -> str:
 
 def _end_pause(stage: Stage) -> None:
     guard = stage.accounts.login._guard
-    guard.end_resend_pause(stage.accounts.login._codes.pseudonym(ADA))
+    guard.allow_resend(stage.accounts.login._codes.pseudonym(ADA))
 
 
 def _refuse(operation: str, arguments: object) -> None:

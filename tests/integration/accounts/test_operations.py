@@ -1,4 +1,4 @@
-"""What each endpoint asks of DynamoDB: exactly its documented operations, and no Scan."""
+"""Each endpoint sends exactly its documented operations to DynamoDB, and no Scan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -104,7 +104,7 @@ class TestOperations:
 
 
 class TestLaggingReplicas:
-    """A replica that has not heard of the last seconds answers every eventually consistent read."""
+    """Eventually consistent reads miss the writes of the last seconds."""
 
     @pytest.fixture(autouse=True)
     def lag(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,13 +119,13 @@ class TestLaggingReplicas:
 
         monkeypatch.setattr(database.connection, "dispatch", dispatch)
 
-    def test_a_login_of_a_moment_ago_is_let_in(self, stage: Stage) -> None:
+    def test_a_new_session_is_accepted(self, stage: Stage) -> None:
         login = stage.log_in()
         assert stage.get("/api/users/me", login["access_token"]).json() == login["user"]
 
-    def test_a_user_of_a_moment_ago_exists(self, stage: Stage) -> None:
+    def test_a_new_user_is_found(self, stage: Stage) -> None:
         ada = stage.log_in()["user"]["user_id"]
-        assert list(stage.accounts.directory.public_faces([ada])) == [ada]
+        assert list(stage.accounts.directory.find_public_users([ada])) == [ada]
 
     def test_the_second_login_finds_the_first_ones_user(self, stage: Stage) -> None:
         assert stage.log_in()["user"] == stage.log_in()["user"]

@@ -1,4 +1,4 @@
-"""What must not be read by others: logs, Redis, and the stored items."""
+"""Neither logs nor Redis nor stored items reveal secrets."""
 
 import logging
 

@@ -14,24 +14,24 @@ from foundation.stores.redis.control import GROUP, SESSION_REVOKED, RevocationCh
 SESSION = SessionId("sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 
 
-async def test_a_listener_hears_of_it(redis_url: str) -> None:
+async def test_a_listener_receives_the_notice(redis_url: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis_url])
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
     try:
-        await sync_to_async(RevocationChannel(layer, patience=10).publish, thread_sensitive=False)([SESSION])
+        await sync_to_async(RevocationChannel(layer, timeout=10).publish, thread_sensitive=False)([SESSION])
         heard = await asyncio.wait_for(layer.receive(listener), 10)
     finally:
         await layer.flush()
     assert heard == {"type": SESSION_REVOKED, "session_ids": [SESSION]}
 
 
-async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
+async def test_a_plain_thread_can_publish(redis_url: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis_url])
     listener = await layer.new_channel()
     await layer.group_add(GROUP, listener)
     try:
-        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer, patience=10).publish, [SESSION])
+        await asyncio.get_running_loop().run_in_executor(None, RevocationChannel(layer, timeout=10).publish, [SESSION])
         heard = await asyncio.wait_for(layer.receive(listener), 10)
     finally:
         await layer.flush()
@@ -39,18 +39,18 @@ async def test_a_plain_thread_can_tell_as_well(redis_url: str) -> None:
     assert len(layer._layers) == 1
 
 
-def test_a_redis_that_is_away_is_named() -> None:
+def test_without_redis_the_store_is_unavailable() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{reserved.getsockname()[1]}/0"])
         with pytest.raises(StoreUnavailable):
-            RevocationChannel(layer, patience=10).publish([SESSION])
+            RevocationChannel(layer, timeout=10).publish([SESSION])
 
 
-def test_a_redis_that_hangs_is_given_up_on() -> None:
+def test_a_hanging_redis_times_out() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         layer = RedisPubSubChannelLayer(hosts=[f"redis://127.0.0.1:{silent.getsockname()[1]}/0"])
         with pytest.raises(StoreUnavailable):
-            RevocationChannel(layer, patience=0.1).publish([SESSION])
+            RevocationChannel(layer, timeout=0.1).publish([SESSION])

@@ -8,8 +8,8 @@ import pytest
 
 from accounts.errors import SessionRevoked
 from accounts.models import SessionModel
-from accounts.services.sessions import LIFETIME, TokenPair
-from accounts.services.verification import REMEMBERED_FOR, TokenVerifier
+from accounts.services.sessions import SESSION_LIFETIME, TokenPair
+from accounts.services.verification import CACHE_TTL, TokenVerifier
 from accounts.stores.sessions import SessionStore
 from foundation.stores.dynamodb import Database
 from tests.integration.accounts.conftest import ADA, BOB, Stage
@@ -41,7 +41,7 @@ class TestRefresh:
 
     def test_a_session_that_is_not_refreshed_ends(self, stage: Stage) -> None:
         login = stage.log_in()
-        stage.clock.advance(seconds=LIFETIME.total_seconds())
+        stage.clock.advance(seconds=SESSION_LIFETIME.total_seconds())
         answer = refresh(stage, login["refresh_token"])
         assert (answer.status_code, answer.json()["code"]) == (401, "session_revoked")
 
@@ -55,7 +55,7 @@ class TestRefresh:
     def test_the_session_item_carries_its_expiry_for_dynamodb(self, stage: Stage, database: Database) -> None:
         item = _session_item(database, stage.log_in()["session_id"])
         assert item["expires_at"]["S"] == "2035-03-01T14:30:00.000Z"
-        assert item["ttl"]["N"] == str(int((stage.clock.now() + LIFETIME).timestamp()))
+        assert item["ttl"]["N"] == str(int((stage.clock.now() + SESSION_LIFETIME).timestamp()))
 
 
 class TestRefreshGrace:
@@ -93,7 +93,7 @@ class TestRefreshGrace:
         assert stage.get("/api/users/me", following["access_token"]).json()["code"] == "session_revoked"
         assert stage.notices.session_ids == [login["session_id"]]
 
-    def test_a_token_two_turns_old_ends_the_session_even_within_the_grace(self, stage: Stage) -> None:
+    def test_a_token_two_rotations_old_ends_the_session_even_within_the_grace(self, stage: Stage) -> None:
         oldest = stage.log_in()["refresh_token"]
         old = refresh(stage, oldest).json()["refresh_token"]
         refresh(stage, old)
@@ -109,7 +109,7 @@ class TestRefreshGrace:
 
 
 class TestList:
-    def test_it_shows_each_device_and_which_one_asks(self, stage: Stage) -> None:
+    def test_it_shows_each_device_and_which_one_is_current(self, stage: Stage) -> None:
         laptop, phone = stage.log_in(device_id="laptop"), stage.log_in(device_id="phone")
         stage.log_in(BOB)
         answer = stage.get("/api/sessions", phone["access_token"])
@@ -150,14 +150,14 @@ class TestList:
 
     def test_expired_sessions_are_not_shown(self, stage: Stage) -> None:
         stage.log_in(device_id="old")
-        stage.clock.advance(seconds=LIFETIME.total_seconds())
+        stage.clock.advance(seconds=SESSION_LIFETIME.total_seconds())
         new = stage.log_in(device_id="new")
         items = stage.get("/api/sessions", new["access_token"]).json()["items"]
         assert [item["device_id"] for item in items] == ["new"]
 
 
 class TestRevoke:
-    def test_of_two_devices_the_revoked_one_ends_and_the_other_lives(self, stage: Stage) -> None:
+    def test_of_two_devices_the_revoked_one_ends_and_the_other_stays_active(self, stage: Stage) -> None:
         laptop, phone = stage.log_in(device_id="laptop"), stage.log_in(device_id="phone")
         assert stage.get("/api/users/me", phone["access_token"]).status_code == 200
         assert stage.delete(f"/api/sessions/{phone['session_id']}", laptop["access_token"]).status_code == 204
@@ -173,7 +173,7 @@ class TestRevoke:
         elsewhere = _another_process(stage, database)
         assert elsewhere.verify(phone["access_token"]).session_id == phone["session_id"]
         stage.post("/api/auth/logout", {}, phone["access_token"])
-        stage.clock.advance(seconds=REMEMBERED_FOR.total_seconds())
+        stage.clock.advance(seconds=CACHE_TTL.total_seconds())
         with pytest.raises(SessionRevoked):
             elsewhere.verify(phone["access_token"])
 
@@ -190,11 +190,11 @@ class TestRevoke:
         elsewhere = _another_process(stage, database)
         elsewhere.verify(phone["access_token"])
         stage.post("/api/auth/logout", {}, phone["access_token"])
-        elsewhere.forget(stage.notices.session_ids)
+        elsewhere.mark_ended(stage.notices.session_ids)
         with pytest.raises(SessionRevoked):
             elsewhere.verify(phone["access_token"])
 
-    def test_a_strangers_session_is_not_found_and_lives(self, stage: Stage) -> None:
+    def test_another_users_session_is_not_found_and_stays_active(self, stage: Stage) -> None:
         ada, bob = stage.log_in(ADA), stage.log_in(BOB)
         answer = stage.delete(f"/api/sessions/{ada['session_id']}", bob["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
@@ -206,7 +206,7 @@ class TestRevoke:
         answer = stage.delete(f"/api/sessions/{session_id}", stage.log_in()["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
 
-    def test_all_others_end_and_the_caller_lives(self, stage: Stage) -> None:
+    def test_all_others_end_and_the_callers_stays_active(self, stage: Stage) -> None:
         logins = [stage.log_in(device_id=f"device {number}") for number in range(4)]
         bob = stage.log_in(BOB)
         assert stage.delete("/api/sessions", logins[0]["access_token"]).status_code == 204

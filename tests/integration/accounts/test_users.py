@@ -1,4 +1,4 @@
-"""Users over REST: oneself, others, lookup."""
+"""Users over REST: own profile, public profiles, lookup."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from foundation.kernel.ids import UserId
 from tests.integration.accounts.conftest import ADA, BOB, Stage
 
 
-class TestOneself:
-    def test_one_sees_all_of_oneself(self, stage: Stage) -> None:
+class TestOwnProfile:
+    def test_it_contains_all_fields(self, stage: Stage) -> None:
         login = stage.log_in(display_name="Ada")
         answer = stage.get("/api/users/me", login["access_token"])
         assert answer.status_code == 200
@@ -35,8 +35,8 @@ class TestOneself:
         assert answer.json()["errors"] == {"phone_number": ["Unknown field."]}
 
 
-class TestOthers:
-    def test_others_show_their_name_and_never_their_number(self, stage: Stage) -> None:
+class TestPublicProfiles:
+    def test_they_contain_the_name_and_never_the_number(self, stage: Stage) -> None:
         ada, bob = stage.log_in(ADA, display_name="Ada"), stage.log_in(BOB)
         answer = stage.get(f"/api/users/{ada['user']['user_id']}", bob["access_token"])
         assert answer.status_code == 200
@@ -52,10 +52,10 @@ class TestOthers:
     def test_the_directory_knows_users_and_no_claims(self, stage: Stage) -> None:
         ada = UserId(stage.log_in(ADA, display_name="Ada")["user"]["user_id"])
         unknown = UserId("user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1")
-        faces = stage.accounts.directory.public_faces([ada, unknown, ada, UserId(f"phone#{ADA}"), UserId("")])
-        assert {user_id: face.display_name for user_id, face in faces.items()} == {ada: "Ada"}
+        users = stage.accounts.directory.find_public_users([ada, unknown, ada, UserId(f"phone#{ADA}"), UserId("")])
+        assert {user_id: user.display_name for user_id, user in users.items()} == {ada: "Ada"}
 
-    def test_reads_have_an_allowance(self, stage: Stage) -> None:
+    def test_reads_are_rate_limited(self, stage: Stage) -> None:
         token = stage.log_in()["access_token"]
         answers = [stage.get("/api/users/me", token) for _ in range(40)]
         refused = [answer for answer in answers if answer.status_code == 429]
@@ -75,7 +75,7 @@ class TestLookup:
         answer = stage.post("/api/users/lookup", {"phone_number": BOB}, stage.log_in()["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "user_not_found")
 
-    def test_trying_numbers_ends_soon(self, stage: Stage) -> None:
+    def test_lookups_are_rate_limited(self, stage: Stage) -> None:
         ada, bob = stage.log_in(ADA), stage.log_in(BOB)
         tried = [f"+1415556{number:04d}" for number in range(62)]
         statuses = [

@@ -1,4 +1,4 @@
-"""Redis is away: nobody logs in, everyone who is in goes on."""
+"""Without Redis: logins fail, existing sessions keep working."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from tests.integration.accounts.conftest import ADA, Stage, on_stage
 
 @pytest.fixture
 def stage(database: Database) -> Iterator[Stage]:
-    """Redis was there a moment ago, and is not any more."""
+    """Redis was available at start-up and is not any more."""
     with RedisEngine() as url:
         client = connect(RedisOptions(url=url, connect_timeout=10, answer_timeout=10))
         client.ping()
@@ -26,7 +26,7 @@ def stage(database: Database) -> Iterator[Stage]:
 
 @pytest.fixture
 def tokens(stage: Stage) -> TokenPair:
-    """Someone who logged in while Redis was there."""
+    """Tokens of a session that was opened while Redis was available."""
     user, _ = stage.accounts.login._registration.find_or_create(ADA, display_name="Ada")
     return stage.accounts.sessions.open(user_id=UserId(user.user_id), device_id="laptop")
 

@@ -1,4 +1,4 @@
-"""`chats` and the inbox on a real database, reached as a client reaches them, with doubles where a test looks in."""
+"""Chats and the inbox on a real database, called over HTTP, with test doubles for the rest."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,13 +17,13 @@ from accounts.services.directory import UserDirectory
 from accounts.stores.users import UserStore
 from chats.domain import MAX_MEMBERS
 from chats.services.access import Access
-from chats.services.creation import BirthStores, ChatCreation
+from chats.services.creation import ChatCreation, CreationStores
 from chats.services.details import ChatDetails
+from chats.services.event_publisher import EventPublisher
 from chats.services.joining import Joining
 from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
-from chats.services.news import News
 from chats.services.posting import Posting
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
@@ -48,7 +48,7 @@ from tests.doubles import verify_user_id
 
 
 class RecordingAnnouncer(Announcer):
-    """Keeps what it is told."""
+    """Records events instead of publishing them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -62,7 +62,7 @@ class RecordingAnnouncer(Announcer):
 
 
 class Stage:
-    """The services under test, wired as `config.wiring` does, and the people who use them."""
+    """The services under test, wired as in `config.wiring`, and their users."""
 
     def __init__(
         self, database: Database, announcer: Announcer, clock: Clock, *, member_limit: int = MAX_MEMBERS
@@ -73,7 +73,7 @@ class Stage:
         self.user_store = UserStore(database)
         self.users = UserDirectory(self.user_store)
         self.access = Access(chats=self.chats, memberships=self.memberships)
-        self.news = News(announcer=announcer, ids=self.ids, clock=clock)
+        self.news = EventPublisher(announcer=announcer, ids=self.ids, clock=clock)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
         self.creation = self._creation()
         self.details = ChatDetails(
@@ -116,7 +116,7 @@ class Stage:
         )
 
     def _creation(self) -> ChatCreation:
-        stores = BirthStores(
+        stores = CreationStores(
             database=self.database,
             chats=self.chats,
             memberships=self.memberships,
@@ -171,7 +171,7 @@ class Stage:
 
 
 class Answer:
-    """What came back over HTTP."""
+    """An HTTP response."""
 
     def __init__(self, response: Any) -> None:
         self.status, self.headers = response.status_code, response.headers
@@ -179,7 +179,7 @@ class Answer:
 
     @property
     def code(self) -> str | None:
-        """The failure's code, None for a success."""
+        """The error code, or None."""
         return None if self.status < 400 else str(self.body["code"])
 
 
@@ -243,25 +243,25 @@ class Person:
 
 
 def crowd(stage: Stage, size: int) -> list[Person]:
-    """Users who exist as far as the directory is asked; cheaper than registering each."""
+    """Users that only the directory knows, which is cheaper than registering each."""
     people = [Person(stage.ids.user()) for _ in range(size)]
     known = {person.user_id: PublicUser(person.user_id, "One of many") for person in people}
-    find = stage.users.public_faces
+    find = stage.users.find_public_users
 
-    def public_faces(user_ids: Iterable[UserId]) -> dict[UserId, PublicUser]:
+    def find_public_users(user_ids: Iterable[UserId]) -> dict[UserId, PublicUser]:
         wanted = list(user_ids)
         return {user_id: known[user_id] for user_id in wanted if user_id in known} | find(
             user_id for user_id in wanted if user_id not in known
         )
 
-    stage.users.public_faces = public_faces  # type: ignore[method-assign]
+    stage.users.find_public_users = find_public_users  # type: ignore[method-assign]
     return people
 
 
 @contextmanager
-def just_before(database: Database, operation: str, rival: Callable[[], object]) -> Iterator[None]:
-    """Let a rival act once, between the moment something was decided and its first `operation`."""
-    send, pending = database.connection.dispatch, [rival]
+def just_before(database: Database, operation: str, change: Callable[[], object]) -> Iterator[None]:
+    """Run `change` once, just before the first `operation` is sent."""
+    send, pending = database.connection.dispatch, [change]
 
     def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         if operation_name == operation and pending:
@@ -278,7 +278,7 @@ def just_before(database: Database, operation: str, rival: Callable[[], object])
 
 @contextmanager
 def captured(database: Database) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """Every request that leaves for DynamoDB."""
+    """Record all requests to DynamoDB."""
     send, requests = database.connection.dispatch, list[tuple[str, dict[str, Any]]]()
 
     def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def captured(database: Database) -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def all_at_once(actions: Sequence[Callable[[], Answer]]) -> list[Answer]:
-    """Start the actions together and return their answers in order."""
+    """Run the actions concurrently and return their responses in order."""
     barrier, answers = threading.Barrier(len(actions)), dict[int, Answer]()
 
     def run(place: int) -> None:

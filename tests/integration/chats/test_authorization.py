@@ -1,4 +1,4 @@
-"""Role × route × own or foreign chat: who may do what, in one table."""
+"""Role × route × own or foreign chat: the rights, in one table."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from foundation.kernel.ids import ChatId
 from tests.integration.chats.stage import Answer, Person, Stage
 
 OK, NO, GONE = 200, 403, 404
-ROLES = ("owner", "admin", "member", "stranger")
+ROLES = ("owner", "admin", "member", "outsider")
 
 
 class Scene:
@@ -59,7 +59,7 @@ ROUTES: dict[str, tuple[Attempt, tuple[int, int, int]]] = {
 def test_in_their_own_chat(stage: Stage, route: str, role: str) -> None:
     scene = Scene(stage)
     attempt, (owner, admin, member) = ROUTES[route]
-    expected = {"owner": owner, "admin": admin, "member": member, "stranger": GONE}[role]
+    expected = {"owner": owner, "admin": admin, "member": member, "outsider": GONE}[role]
     answer = attempt(scene, scene.people[role], scene.chat_id)
     assert answer.status == expected
     if expected == NO:
@@ -87,10 +87,10 @@ def test_in_a_foreign_chat_and_in_one_that_does_not_exist(stage: Stage, route: s
 def test_without_a_token(stage: Stage, route: str) -> None:
     scene, attempt = Scene(stage), ROUTES[route][0]
 
-    class Nobody(Person):
+    class Unauthenticated(Person):
         def call(self, *args: object, **options: object) -> Answer:
             options["headers"] = {"Authorization": ""}
             return super().call(*args, **options)  # type: ignore[arg-type]
 
-    answer = attempt(scene, Nobody(scene.people["owner"].user_id), scene.chat_id)
+    answer = attempt(scene, Unauthenticated(scene.people["owner"].user_id), scene.chat_id)
     assert (answer.status, answer.code) == (401, "authentication_required")

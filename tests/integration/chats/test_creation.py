@@ -1,10 +1,10 @@
-"""Chats come into being whole, once, and under their members' eyes only when they are complete."""
+"""Chat creation is atomic and idempotent, and incomplete groups are invisible."""
 
 import pytest
 from django.test import override_settings
 
 from chats.domain import ChatDraft, ChatType
-from chats.services.creation import MAX_BORN_TOGETHER
+from chats.services.creation import MAX_MEMBERS_IN_TRANSACTION
 from foundation.kernel.clock import SystemClock
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
@@ -60,12 +60,12 @@ class TestCreatingAGroup:
         assert len(writes) == 1
         assert len(writes[0]["TransactItems"]) == 5
 
-    def test_one_may_be_alone_in_it(self, stage: Stage) -> None:
+    def test_the_creator_may_be_the_only_member(self, stage: Stage) -> None:
         ada = stage.user()
         chat_id = ada.create_group().body["chat_id"]
         assert len(ada.get(f"/api/chats/{chat_id}/members").body["items"]) == 1
 
-    def test_naming_oneself_among_the_members_changes_nothing(self, stage: Stage) -> None:
+    def test_the_creator_in_the_list_changes_nothing(self, stage: Stage) -> None:
         ada, bob = stage.user(), stage.user()
         chat_id = ChatId(ada.create_group(bob, ada).body["chat_id"])
         assert (stage.memberships.count(chat_id), stage.role_of(chat_id, ada)) == (2, "owner")
@@ -133,18 +133,18 @@ class TestIdempotencyKeys:
         first = ada.create_group(name="One", **KEY)
         assert ada.create_group(name="Two", **KEY).body == first.body
 
-    def test_everybody_has_keys_of_their_own(self, stage: Stage) -> None:
+    def test_keys_are_scoped_to_their_user(self, stage: Stage) -> None:
         first, second = stage.user().create_group(**KEY), stage.user().create_group(**KEY)
         assert (second.status, first.body["chat_id"] == second.body["chat_id"]) == (201, False)
 
-    def test_a_key_is_forgotten_after_a_day(self, stage: Stage, clock: SettableClock) -> None:
+    def test_a_key_expires_after_a_day(self, stage: Stage, clock: SettableClock) -> None:
         ada = stage.user()
         first = ada.create_group(**KEY)
         clock.advance(hours=24)
         again = ada.create_group(**KEY)
         assert (again.status, again.body["chat_id"] == first.body["chat_id"]) == (201, False)
 
-    def test_who_has_left_does_not_get_the_chat_back(self, stage: Stage) -> None:
+    def test_a_former_member_does_not_get_the_chat(self, stage: Stage) -> None:
         ada, bob = stage.user(), stage.user()
         chat_id = ada.create_group(bob, **KEY).body["chat_id"]
         ada.give_role(chat_id, bob, "owner")
@@ -184,7 +184,7 @@ class TestIdempotencyKeys:
 
 
 class TestLargeGroups:
-    def test_a_thousand_members_are_born_with_the_group(self, stage: Stage, announcer: RecordingAnnouncer) -> None:
+    def test_a_group_is_created_with_a_thousand_members(self, stage: Stage, announcer: RecordingAnnouncer) -> None:
         ada = stage.user("Ada")
         others = crowd(stage, 999)
         created = ada.create_group(*others, **KEY)
@@ -194,7 +194,9 @@ class TestLargeGroups:
         assert others[0].get("/api/chats").body["items"][0]["role"] == "member"
         assert len(announcer.events[0].payload["initial_members"]) == 1000
 
-    @pytest.mark.parametrize(("members", "transaction"), [(MAX_BORN_TOGETHER, 100), (MAX_BORN_TOGETHER + 1, 4)])
+    @pytest.mark.parametrize(
+        ("members", "transaction"), [(MAX_MEMBERS_IN_TRANSACTION, 100), (MAX_MEMBERS_IN_TRANSACTION + 1, 4)]
+    )
     def test_a_transaction_is_filled_to_its_limit_and_no_further(
         self, stage: Stage, database: Database, members: int, transaction: int
     ) -> None:
@@ -205,7 +207,7 @@ class TestLargeGroups:
         assert sizes == [transaction]
         assert stage.memberships.count(chat_id) == members
 
-    def test_nobody_sees_a_group_whose_creation_died(self, stage: Stage, database: Database) -> None:
+    def test_a_group_whose_creation_crashed_is_invisible(self, stage: Stage, database: Database) -> None:
         ada = stage.user("Ada")
         others = crowd(stage, 120)
         draft = ChatDraft(ChatType.GROUP, "Team", tuple(other.user_id for other in others))
@@ -244,7 +246,7 @@ class TestLargeGroups:
         assert (answer.status, answer.code) == (503, "store_unavailable")
         assert ada.get("/api/chats").body["items"] == []
 
-    def test_the_slower_of_two_retries_clears_away_what_it_prepared(self, stage: Stage, database: Database) -> None:
+    def test_the_slower_of_two_retries_deletes_its_prepared_memberships(self, stage: Stage, database: Database) -> None:
         ada = stage.user()
         others = crowd(stage, 120)
         firsts = []
@@ -274,12 +276,12 @@ class TestDirectChats:
             assert (again.status, again.body) == (200, {**first.body, "last_sequence": 1})
         assert len(announcer.events) == 1
 
-    def test_oneself_beside_the_other_is_no_third(self, stage: Stage) -> None:
+    def test_the_creator_in_the_list_does_not_count(self, stage: Stage) -> None:
         ada, bob = stage.user(), stage.user()
         answer = ada.post("/api/chats", {"type": "direct", "members": [ada.user_id, bob.user_id]})
         assert answer.status == 201
 
-    def test_one_cannot_have_one_with_oneself(self, stage: Stage) -> None:
+    def test_a_user_cannot_have_one_alone(self, stage: Stage) -> None:
         ada = stage.user()
         for members in ([ada.user_id], []):
             answer = ada.post("/api/chats", {"type": "direct", "members": members})

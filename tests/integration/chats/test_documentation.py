@@ -1,10 +1,10 @@
-"""The OpenAPI document tells every route of `chats` and the inbox, with every answer they give."""
+"""The OpenAPI document lists every route of chats and the inbox with all its responses."""
 
 from typing import Any
 
 import pytest
-from drf_spectacular.generators import SchemaGenerator
 
+from foundation.rest.schema import generate
 from tests.integration.chats.stage import Stage
 
 COMMON = {401, 406, 503}
@@ -24,12 +24,10 @@ DOCUMENTED = {
 
 @pytest.fixture
 def document(stage: Stage) -> dict[str, Any]:
-    generator = SchemaGenerator(patterns=stage.urlconf().urlpatterns)
-    document: dict[str, Any] = generator.get_schema(public=True)
-    return document
+    return generate(stage.urlconf().urlpatterns)
 
 
-def test_every_route_and_every_status_is_there(document: dict[str, Any]) -> None:
+def test_every_route_and_every_status_is_documented(document: dict[str, Any]) -> None:
     found = {
         (method, path): {int(status) for status in operation["responses"]}
         for path, operations in document["paths"].items()
@@ -40,7 +38,7 @@ def test_every_route_and_every_status_is_there(document: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("route", DOCUMENTED)
-def test_every_route_is_explained_and_shown_by_example(document: dict[str, Any], route: tuple[str, str]) -> None:
+def test_every_route_has_a_summary_and_examples(document: dict[str, Any], route: tuple[str, str]) -> None:
     method, path = route
     operation = document["paths"][path][method]
     assert operation["summary"]
@@ -52,12 +50,20 @@ def test_every_route_is_explained_and_shown_by_example(document: dict[str, Any],
             assert operation["responses"][status]["content"]["application/json"]["examples"]
 
 
-def test_unknown_fields_are_said_to_be_refused(document: dict[str, Any]) -> None:
+def test_strict_bodies_allow_no_additional_properties(document: dict[str, Any]) -> None:
     for name in ("CreateChat", "RenameChat", "ChangeMembers", "ChangeRole", "Mute"):
         assert document["components"]["schemas"][f"{name}BodyRequest"]["additionalProperties"] is False
 
 
-def test_the_failures_name_their_codes(document: dict[str, Any]) -> None:
+def test_error_responses_name_their_codes(document: dict[str, Any]) -> None:
     conflict = document["paths"]["/api/chats/{chat_id}/members"]["post"]["responses"]["409"]
     for code in ("already_a_member", "group_full", "owner_must_transfer", "direct_chat_is_fixed"):
         assert f"`{code}`" in conflict["description"]
+
+
+def test_the_methods_of_one_path_are_documented_by_their_own_views(document: dict[str, Any]) -> None:
+    operations = document["paths"]["/api/chats"]
+    assert {method: operation["operationId"] for method, operation in operations.items()} == {
+        "get": "list_chats",
+        "post": "create_chat",
+    }

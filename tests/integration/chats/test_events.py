@@ -1,4 +1,4 @@
-"""What the world learns: read back by a plain consumer, and when Kafka is away."""
+"""Published events, read by a plain consumer, and published after an outage of Kafka."""
 
 import json
 import time
@@ -24,7 +24,7 @@ CHATS, MEMBERSHIPS = "chats.created", "memberships.changed"
 
 
 def records(servers: str, key: str, count: int) -> list[tuple[str, dict[str, Any]]]:
-    """The topics' events under a key, as anyone with a Kafka client reads them; a repeated event counts once."""
+    """The events with a key, read by a plain Kafka client, without duplicates."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -107,7 +107,7 @@ class TestInTheLog:
 
 
 class Outage:
-    """A stage whose Kafka can be taken away."""
+    """A stage whose Kafka can be stopped."""
 
     def __init__(self, database: Database, engine: AnyKafka) -> None:
         self.engine = engine
@@ -132,7 +132,7 @@ def outage(database: Database) -> Iterator[Outage]:
         outage.close()
 
 
-class TestWhileKafkaIsAway:
+class TestKafkaOutage:
     def test_the_change_stands_and_is_not_made_twice(self, outage: Outage) -> None:
         stage, key = outage.stage, {"Idempotency-Key": "once"}
         ada, bob, cem = stage.user(), stage.user(), stage.user()

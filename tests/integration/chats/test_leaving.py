@@ -31,7 +31,7 @@ def group(stage: Stage) -> Group:
     return Group(stage)
 
 
-def test_who_leaves_and_who_is_removed_is_counted(group: Group) -> None:
+def test_leaving_and_removal_are_counted(group: Group) -> None:
     assert group.departures() == 0
     group.ann.remove(group.chat_id, group.ann)
     group.owner.remove(group.chat_id, group.bob)
@@ -45,8 +45,8 @@ def test_other_changes_are_not(group: Group) -> None:
     assert group.departures() == 0
 
 
-def test_a_busy_counter_is_waited_for(group: Group, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages hold it: a removal among them is tried again."""
+def test_a_busy_counter_is_retried(group: Group, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages contend for it: the removal is retried."""
     send, refusals = database.connection.dispatch, [TransactionConflict("busy")] * 3
 
     def dispatch(operation: str, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_a_busy_counter_is_waited_for(group: Group, database: Database, monkeypa
     assert (group.has(group.ann), group.departures()) == (False, 1)
 
 
-def test_one_that_stays_busy_is_a_failure_to_try_again_and_nobody_has_left(
+def test_a_counter_that_stays_busy_is_a_retryable_error_and_the_membership_stays(
     group: Group, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send = database.connection.dispatch

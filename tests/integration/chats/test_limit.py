@@ -1,4 +1,4 @@
-"""A group holds its limit of members, also when many join at once (ADR-012)."""
+"""A group stays within its member limit, also under concurrent joins (ADR-012)."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -36,7 +36,7 @@ def test_the_last_place_is_given_and_no_other(stage: Stage) -> None:
     assert stage.memberships.count(ChatId(chat_id)) == LIMIT
 
 
-def test_who_is_in_a_full_group_is_told_so(stage: Stage) -> None:
+def test_a_member_of_a_full_group_is_already_a_member(stage: Stage) -> None:
     owner, others = stage.user(), [stage.user() for _ in range(LIMIT - 1)]
     chat_id = owner.create_group(*others).body["chat_id"]
     assert owner.add(chat_id, others[0]).code == "already_a_member"
@@ -49,9 +49,7 @@ def test_a_place_that_is_left_can_be_taken(stage: Stage) -> None:
     assert owner.add(chat_id, stage.user()).status == 200
 
 
-def test_who_finds_the_group_over_its_limit_steps_back(
-    stage: Stage, database: Database, announcer: RecordingAnnouncer
-) -> None:
+def test_a_join_over_the_limit_is_undone(stage: Stage, database: Database, announcer: RecordingAnnouncer) -> None:
     owner, first, second = stage.user(), stage.user(), stage.user()
     chat_id = ChatId(owner.create_group(*(stage.user() for _ in range(LIMIT - 2))).body["chat_id"])
     announcer.events.clear()
@@ -65,10 +63,10 @@ def test_who_finds_the_group_over_its_limit_steps_back(
     assert [event.payload["user_id"] for event in announcer.events] == [first.user_id]
 
 
-def test_a_join_that_cannot_be_undone_stands_and_is_told(
+def test_a_join_that_cannot_be_undone_stands_and_is_published(
     stage: Stage, database: Database, announcer: RecordingAnnouncer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages kept the counter busy: one member too many is better than one whom nobody was told of."""
+    """Messages kept the counter busy: one member too many is better than a member without an event."""
 
     def held_up(_leaving: Leaving, _seen: Membership) -> None:
         raise TransactionConflict("busy")

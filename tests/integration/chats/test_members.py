@@ -1,4 +1,4 @@
-"""Members come, go and change their roles under the contract's rules, also when two changes meet."""
+"""Adding and removing members and changing roles, also under concurrent changes."""
 
 from functools import partial
 
@@ -233,12 +233,12 @@ class TestRoles:
         ]
         assert team.owner.remove(team.chat_id, team.owner).status == 204
 
-    def test_the_same_role_again_is_no_news(self, team: Team, announcer: RecordingAnnouncer) -> None:
+    def test_the_same_role_again_publishes_no_event(self, team: Team, announcer: RecordingAnnouncer) -> None:
         assert team.owner.give_role(team.chat_id, team.admin, "admin").body["role"] == "admin"
         assert team.owner.give_role(team.chat_id, team.owner, "owner").body["role"] == "owner"
         assert announcer.events == []
 
-    def test_the_owner_cannot_lay_down_the_role(self, team: Team) -> None:
+    def test_the_owner_cannot_give_up_the_role(self, team: Team) -> None:
         for role in ("admin", "member"):
             assert team.owner.give_role(team.chat_id, team.owner, role).code == "owner_must_transfer"
         assert team.owners() == 1
@@ -250,7 +250,7 @@ class TestRoles:
                 assert person.give_role(team.chat_id, team.owner, role).code == "forbidden"
         assert team.roles() == ["owner", "admin", "member"]
 
-    def test_strangers_and_unknown_roles_are_refused(self, team: Team) -> None:
+    def test_non_members_and_unknown_roles_are_refused(self, team: Team) -> None:
         assert team.owner.give_role(team.chat_id, team.stage.user(), "admin").code == "member_not_found"
         assert team.owner.give_role(team.chat_id, team.admin, "king").status == 422
 
@@ -272,8 +272,8 @@ class TestDirectChats:
         assert [stage.role_of(chat_id, person) for person in (ada, bob, cem)] == ["member", "member", None]
 
 
-class TestWhenTwoChangesMeet:
-    """The rival acts after the decision and before the write."""
+class TestConcurrentChanges:
+    """The concurrent change happens between the check and the write."""
 
     def test_a_member_promoted_meanwhile_is_not_removed_by_an_admin(self, team: Team, database: Database) -> None:
         def promote() -> None:
@@ -299,7 +299,7 @@ class TestWhenTwoChangesMeet:
             team.members.remove(team.chat_id, team.admin.user_id, team.admin.user_id)
         assert (team.roles(), team.owners()) == (["admin", "owner", "member"], 1)
 
-    def test_an_heir_who_leaves_meanwhile_does_not_become_the_owner(self, team: Team, database: Database) -> None:
+    def test_a_member_who_leaves_meanwhile_does_not_become_the_owner(self, team: Team, database: Database) -> None:
         def leave() -> None:
             team.members.remove(team.chat_id, team.admin.user_id, team.admin.user_id)
 
@@ -337,7 +337,7 @@ class TestWhenTwoChangesMeet:
         assert len(deletions) == 3, "the leaving, the refused attempt, and the one decided anew"
         assert team.roles() == ["owner", "admin", None]
 
-    def test_rivals_without_end_are_told_as_a_retryable_failure(
+    def test_endless_conflicts_are_a_retryable_error(
         self, team: Team, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         send, roles = database.connection.dispatch, [Role.ADMIN, Role.MEMBER] * 10

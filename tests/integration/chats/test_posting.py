@@ -1,4 +1,4 @@
-"""What `chats` offers to those who read and write messages."""
+"""Membership checks and counters for reading and writing messages."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def chat_id(ada: Person) -> ChatId:
 
 
 @pytest.fixture
-def half_born(stage: Stage, ada: Person) -> ChatId:
+def incomplete(stage: Stage, ada: Person) -> ChatId:
     """A group whose creation ended after its memberships were written."""
     chat_id = stage.ids.chat()
     stage.memberships.prepare([Membership(chat_id, ada.user_id, Role.MEMBER, stage.clock.now())])
@@ -39,8 +39,10 @@ class TestRequireReader:
         assert operation == "BatchGetItem"
         assert all(part["ConsistentRead"] for part in request["RequestItems"].values())
 
-    def test_nobody_else_learns_anything(self, stage: Stage, ada: Person, chat_id: ChatId, half_born: ChatId) -> None:
-        for wrong in (stage.ids.chat(), half_born, ChatId("chat_1"), ChatId("")):
+    def test_without_membership_or_counter_the_chat_is_not_found(
+        self, stage: Stage, ada: Person, chat_id: ChatId, incomplete: ChatId
+    ) -> None:
+        for wrong in (stage.ids.chat(), incomplete, ChatId("chat_1"), ChatId("")):
             with pytest.raises(ChatNotFound):
                 stage.posting.require_reader(wrong, ada.user_id)
         with pytest.raises(ChatNotFound):
@@ -48,19 +50,19 @@ class TestRequireReader:
 
 
 class TestMemberships:
-    def test_a_batch_tells_members_from_strangers(self, stage: Stage, ada: Person, chat_id: ChatId) -> None:
-        stranger = stage.ids.user()
-        pairs = [(chat_id, ada.user_id), (chat_id, stranger), (stage.ids.chat(), ada.user_id)]
+    def test_a_batch_read_finds_the_members(self, stage: Stage, ada: Person, chat_id: ChatId) -> None:
+        outsider = stage.ids.user()
+        pairs = [(chat_id, ada.user_id), (chat_id, outsider), (stage.ids.chat(), ada.user_id)]
         result = stage.database.batch_get(stage.posting.membership_lookup(pairs))
         assert stage.posting.members_among(result, pairs) == {(chat_id, ada.user_id)}
 
 
 class TestCounters:
     def test_a_chat_begins_at_zero_and_what_does_not_exist_has_none(
-        self, stage: Stage, chat_id: ChatId, half_born: ChatId
+        self, stage: Stage, chat_id: ChatId, incomplete: ChatId
     ) -> None:
-        assert (stage.posting.find_counter(chat_id), stage.posting.find_counter(half_born)) == (0, None)
-        assert stage.posting.find_counters([chat_id, half_born, stage.ids.chat()]) == {chat_id: 0}
+        assert (stage.posting.find_counter(chat_id), stage.posting.find_counter(incomplete)) == (0, None)
+        assert stage.posting.find_counters([chat_id, incomplete, stage.ids.chat()]) == {chat_id: 0}
 
     def test_it_moves_from_where_it_stands(self, stage: Stage, chat_id: ChatId) -> None:
         now = stage.clock.now()
@@ -68,10 +70,10 @@ class TestCounters:
         assert stage.posting.find_counter(chat_id) == 3
 
     def test_it_does_not_move_from_elsewhere_nor_out_of_nothing(
-        self, stage: Stage, chat_id: ChatId, half_born: ChatId
+        self, stage: Stage, chat_id: ChatId, incomplete: ChatId
     ) -> None:
-        for where, current in ((chat_id, 1), (half_born, 0)):
+        for where, current in ((chat_id, 1), (incomplete, 0)):
             moving = stage.posting.moving_counter(where, current=Tally(current), added=1, now=stage.clock.now())
             with pytest.raises(TransactionCancelled):
                 stage.database.transact([moving])
-        assert stage.posting.find_counters([chat_id, half_born]) == {chat_id: 0}
+        assert stage.posting.find_counters([chat_id, incomplete]) == {chat_id: 0}

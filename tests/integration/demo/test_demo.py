@@ -20,8 +20,8 @@ from engines.data_directory import environment_of_running_engines
 from foundation.kernel.errors import Invalid, Unavailable
 from foundation.stores.dynamodb import Database, DynamoDBOptions
 from messaging.domain import Draft, Sent
-from messaging.stores.messages import MessageStore
 from messaging.services.committer import Committer
+from messaging.stores.messages import MessageStore
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ class TestSuccessor:
         assert TOKENS.read(successor.text) == successor
 
 
-class TestSeal:
+class TestMac:
     def test_a_made_up_token_was_not_issued_here(self) -> None:
         with pytest.raises(InvalidRefreshToken):
             TOKENS.read(f"{SESSION}.{'A' * 43}.{'A' * 22}")

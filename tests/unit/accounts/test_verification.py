@@ -1,4 +1,4 @@
-"""Who is let in, what is remembered, and what overrules it."""
+"""Token verification: which sessions are accepted, what is cached, and what overrules the cache."""
 
 from datetime import datetime, timedelta
 from typing import cast
@@ -8,7 +8,7 @@ import pytest
 from accounts.domain import Session
 from accounts.errors import SessionRevoked
 from accounts.services.tokens import AccessTokens
-from accounts.services.verification import REMEMBERED_FOR, RememberedSessions, Standing, TokenVerifier
+from accounts.services.verification import CACHE_TTL, SessionCache, SessionCheck, TokenVerifier
 from accounts.stores.sessions import SessionStore
 from foundation.kernel.ids import SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
@@ -36,7 +36,7 @@ class Table:
     confirm = find
 
 
-class Door:
+class Authentication:
     def __init__(self) -> None:
         self.clock = SettableClock()
         self.table = Table()
@@ -54,78 +54,78 @@ class Door:
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def auth() -> Authentication:
+    return Authentication()
 
 
 class TestVerify:
-    def test_a_living_session_is_let_in(self, door: Door) -> None:
-        caller = door.verifier.verify(door.token)
+    def test_an_active_session_is_accepted(self, auth: Authentication) -> None:
+        caller = auth.verifier.verify(auth.token)
         assert (caller.user_id, caller.session_id, caller.device_id) == (ADA, SESSION, "laptop")
 
-    def test_one_check_serves_a_few_seconds(self, door: Door) -> None:
+    def test_one_check_serves_a_few_seconds(self, auth: Authentication) -> None:
         for _ in range(10):
-            door.verifier.verify(door.token)
-        assert door.table.reads == 1
-        door.clock.advance(seconds=REMEMBERED_FOR.total_seconds())
-        door.verifier.verify(door.token)
-        assert door.table.reads == 2
+            auth.verifier.verify(auth.token)
+        assert auth.table.reads == 1
+        auth.clock.advance(seconds=CACHE_TTL.total_seconds())
+        auth.verifier.verify(auth.token)
+        assert auth.table.reads == 2
 
-    def test_a_session_that_cannot_be_checked_is_not_let_in(self, door: Door) -> None:
-        door.table.away = True
+    def test_a_session_that_cannot_be_checked_is_refused(self, auth: Authentication) -> None:
+        auth.table.away = True
         with pytest.raises(StoreUnavailable):
-            door.verifier.verify(door.token)
+            auth.verifier.verify(auth.token)
 
-    def test_someone_elses_session_is_not_let_in(self, door: Door) -> None:
+    def test_a_session_of_another_user_is_refused(self, auth: Authentication) -> None:
         with pytest.raises(SessionRevoked):
-            door.verifier.verify(door.tokens.issue(user_id=BOB, session_id=SESSION))
+            auth.verifier.verify(auth.tokens.issue(user_id=BOB, session_id=SESSION))
 
-    def test_a_session_that_expires_while_remembered_is_not_let_in(self, door: Door) -> None:
-        door.clock.advance(minutes=9, seconds=59)
-        door.verifier.verify(door.token)
-        door.clock.advance(seconds=1)
+    def test_a_session_that_expires_while_cached_is_refused(self, auth: Authentication) -> None:
+        auth.clock.advance(minutes=9, seconds=59)
+        auth.verifier.verify(auth.token)
+        auth.clock.advance(seconds=1)
         with pytest.raises(SessionRevoked):
-            door.verifier.verify(door.token)
-        assert door.table.reads == 1
+            auth.verifier.verify(auth.token)
+        assert auth.table.reads == 1
 
-    def test_a_revoked_session_costs_no_read_per_request(self, door: Door) -> None:
-        door.table.sessions.clear()
+    def test_a_revoked_session_costs_no_read_per_request(self, auth: Authentication) -> None:
+        auth.table.sessions.clear()
         for _ in range(10):
             with pytest.raises(SessionRevoked):
-                door.verifier.verify(door.token)
-        assert door.table.reads == 1
+                auth.verifier.verify(auth.token)
+        assert auth.table.reads == 1
 
-    def test_a_clock_set_back_makes_what_is_remembered_old(self, door: Door) -> None:
-        door.verifier.verify(door.token)
-        door.clock.advance(minutes=-5)
-        door.verifier.verify(door.token)
-        assert door.table.reads == 2
+    def test_a_clock_set_back_makes_the_cache_stale(self, auth: Authentication) -> None:
+        auth.verifier.verify(auth.token)
+        auth.clock.advance(minutes=-5)
+        auth.verifier.verify(auth.token)
+        assert auth.table.reads == 2
 
 
 class TestNotices:
-    def test_a_notice_overrules_what_is_remembered(self, door: Door) -> None:
-        door.verifier.verify(door.token)
-        door.verifier.forget([SESSION])
+    def test_a_notice_overrules_the_cache(self, auth: Authentication) -> None:
+        auth.verifier.verify(auth.token)
+        auth.verifier.mark_ended([SESSION])
         with pytest.raises(SessionRevoked):
-            door.verifier.verify(door.token)
+            auth.verifier.verify(auth.token)
 
-    def test_a_notice_overrules_a_check_that_began_before_it(self, door: Door) -> None:
-        remembered, began = RememberedSessions(), door.clock.now()
-        remembered.remember(SESSION, Standing(user_id=None, expires_at=None, checked_at=began + timedelta(seconds=1)))
-        slow = Standing(user_id=ADA, expires_at=began + timedelta(hours=1), checked_at=began)
-        assert remembered.remember(SESSION, slow).user_id is None
+    def test_a_notice_overrules_a_check_that_began_before_it(self, auth: Authentication) -> None:
+        cache, began = SessionCache(), auth.clock.now()
+        cache.remember(SESSION, SessionCheck(user_id=None, expires_at=None, checked_at=began + timedelta(seconds=1)))
+        slow = SessionCheck(user_id=ADA, expires_at=began + timedelta(hours=1), checked_at=began)
+        assert cache.remember(SESSION, slow).user_id is None
 
-    def test_sockets_ask_whatever_is_remembered(self, door: Door) -> None:
-        door.verifier.verify(door.token)
-        door.table.sessions.clear()
+    def test_sockets_bypass_the_cache(self, auth: Authentication) -> None:
+        auth.verifier.verify(auth.token)
+        auth.table.sessions.clear()
         with pytest.raises(SessionRevoked):
-            door.verifier.verify_now(door.token)
+            auth.verifier.verify_now(auth.token)
 
 
-def test_no_more_than_its_capacity_is_remembered() -> None:
-    remembered, now = RememberedSessions(capacity=2), SettableClock().now()
-    standing = Standing(user_id=ADA, expires_at=now, checked_at=now)
+def test_the_cache_holds_no_more_than_its_capacity() -> None:
+    cache, now = SessionCache(capacity=2), SettableClock().now()
+    check = SessionCheck(user_id=ADA, expires_at=now, checked_at=now)
     ids = [SessionId(f"sess_{number}") for number in range(3)]
     for session_id in ids:
-        remembered.remember(session_id, standing)
-    assert [remembered.find(session_id, now) for session_id in ids] == [None, standing, standing]
+        cache.remember(session_id, check)
+    assert [cache.find(session_id, now) for session_id in ids] == [None, check, check]

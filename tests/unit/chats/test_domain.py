@@ -1,4 +1,4 @@
-"""Who may do what, and which chats cannot be."""
+"""The rights of each role, and the validation of drafts."""
 
 import pytest
 
@@ -22,10 +22,10 @@ class TestRoles:
         ("role", "removable"),
         [(Role.OWNER, {Role.ADMIN, Role.MEMBER}), (Role.ADMIN, {Role.MEMBER}), (Role.MEMBER, set())],
     )
-    def test_whom_each_removes(self, role: Role, removable: set[Role]) -> None:
+    def test_which_roles_each_may_remove(self, role: Role, removable: set[Role]) -> None:
         assert {other for other in Role if role.may_remove(other)} == removable
 
-    def test_who_manages(self) -> None:
+    def test_which_roles_may_manage(self) -> None:
         assert [role for role in Role if role.may_manage] == [Role.OWNER, Role.ADMIN]
 
 
@@ -48,7 +48,7 @@ class TestDrafts:
             (group(ADA, ADA, name=None), {"members.1", "name"}),
         ],
     )
-    def test_what_cannot_be_is_refused_field_by_field(self, draft: ChatDraft, fields: set[str]) -> None:
+    def test_an_invalid_draft_is_refused_field_by_field(self, draft: ChatDraft, fields: set[str]) -> None:
         with pytest.raises(Invalid) as refusal:
             draft.others(ADA)
         assert refusal.value.fields.keys() == fields

@@ -1,4 +1,4 @@
-"""Names, times and ids at the edge: what is taken, and that the OpenAPI document says the same."""
+"""Validation of names, times and ids, and that the documented patterns agree with it."""
 
 import re
 from typing import Any
@@ -20,17 +20,17 @@ BAD_NAMES = ["", "   ", "\u00a0", "a\nb", "a\tb", "\x7f", "\x85", "a\u2028", "a\
 
 class TestNames:
     @pytest.mark.parametrize("name", GOOD_NAMES)
-    def test_good_ones_are_taken(self, name: str) -> None:
+    def test_valid_names_are_accepted(self, name: str) -> None:
         assert accepted(RenameChatBody, {"name": name})
         assert re.fullmatch(NAME_PATTERN, name)
 
     @pytest.mark.parametrize("name", BAD_NAMES)
-    def test_bad_ones_are_refused_and_the_document_says_so(self, name: str) -> None:
+    def test_invalid_names_are_refused_and_do_not_match_the_documented_pattern(self, name: str) -> None:
         assert not accepted(RenameChatBody, {"name": name})
         assert len(name) > 100 or not re.fullmatch(NAME_PATTERN, name)
 
     @pytest.mark.parametrize("name", [1, True, None, ["a"], {"a": "b"}])
-    def test_what_is_no_text_is_no_name(self, name: object) -> None:
+    def test_other_types_are_refused(self, name: object) -> None:
         assert not accepted(RenameChatBody, {"name": name})
 
 
@@ -42,13 +42,13 @@ class TestTimes:
             ("2026-02-01T10:00:00.123456Z", "2026-02-01T10:00:00.123Z"),
         ],
     )
-    def test_any_offset_is_understood(self, text: str, stored: str) -> None:
+    def test_any_offset_is_converted_to_utc(self, text: str, stored: str) -> None:
         body = MuteBody(data={"muted_until": text})
         assert body.is_valid()
         assert to_iso(body.validated_data["muted_until"]) == stored
 
     @pytest.mark.parametrize("text", ["2026-02-01T10:00:00", "2026-02-30T10:00:00Z", "now", "", 12, False])
-    def test_the_rest_is_refused(self, text: object) -> None:
+    def test_invalid_times_are_refused(self, text: object) -> None:
         assert not accepted(MuteBody, {"muted_until": text})
 
 

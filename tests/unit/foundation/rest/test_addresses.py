@@ -1,4 +1,4 @@
-"""Where a request comes from."""
+"""The client's address."""
 
 import pytest
 from django.test import RequestFactory
@@ -14,25 +14,25 @@ def address(remote: str, forwarded: str | None = None, *, trusted: tuple[str, ..
 
 
 class TestClientAddress:
-    def test_it_is_the_connections_own(self) -> None:
+    def test_without_a_proxy_it_is_the_peers(self) -> None:
         assert address("192.0.2.1") == "192.0.2.1"
 
-    def test_a_header_from_just_anyone_is_ignored(self) -> None:
+    def test_a_header_from_an_untrusted_peer_is_ignored(self) -> None:
         assert address("192.0.2.1", "198.51.100.7") == "192.0.2.1"
         assert address("192.0.2.1", "198.51.100.7", trusted=("10.0.0.0/8",)) == "192.0.2.1"
 
-    def test_a_trusted_proxy_vouches_for_the_last_hop(self) -> None:
+    def test_a_trusted_proxy_supplies_the_last_hop(self) -> None:
         assert address("10.0.0.1", "203.0.113.9, 198.51.100.7", trusted=("10.0.0.0/8",)) == "198.51.100.7"
 
     def test_a_chain_of_trusted_proxies_is_followed(self) -> None:
         assert address("10.0.0.1", "198.51.100.7, 10.0.0.2", trusted=("10.0.0.0/8",)) == "198.51.100.7"
 
     @pytest.mark.parametrize("forwarded", ["", "nonsense", "198.51.100.7, nonsense", ","])
-    def test_nonsense_in_the_header_leaves_the_proxy(self, forwarded: str) -> None:
+    def test_an_invalid_hop_leaves_the_address_of_the_proxy(self, forwarded: str) -> None:
         assert address("10.0.0.1", forwarded, trusted=("10.0.0.0/8",)) == "10.0.0.1"
 
     def test_ipv6_works_as_well(self) -> None:
         assert address("fd00::1", "2001:db8::7", trusted=("10.0.0.0/8", "fd00::/8")) == "2001:db8::7"
 
-    def test_a_unix_socket_has_none(self) -> None:
+    def test_a_unix_socket_has_no_address(self) -> None:
         assert address("") == ""

@@ -1,4 +1,4 @@
-"""Readiness: one entry per engine, 503 when one is down, and an answer even when an engine hangs."""
+"""Readiness: one entry per engine, 503 if one is down, and a response even if an engine hangs."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ def get(view: type[View], **options: object) -> HttpResponse:
 
 
 def answers() -> None:
-    """An engine that is well."""
+    """A probe that succeeds."""
 
 
 def refuses() -> None:
@@ -42,14 +42,14 @@ class TestReadiness:
         assert engines["dynamodb"]["ok"]
         assert engines["kafka"] == {"ok": False, "error": "no broker answers"}
 
-    def test_a_hanging_engine_does_not_hang_the_answer_and_is_asked_once(self) -> None:
+    def test_a_hanging_engine_does_not_block_the_response_and_is_probed_once(self) -> None:
         released, asked = threading.Event(), []
 
         def hangs() -> None:
             asked.append(1)
             released.wait(30)
 
-        probes = EngineProbes({"redis": hangs, "dynamodb": answers}, deadline=1.0)
+        probes = EngineProbes({"redis": hangs, "dynamodb": answers}, timeout=1.0)
         first, second = probes.check(), probes.check()
         assert first["redis"] == second["redis"] == {"ok": False, "error": "no answer in time"}
         assert first["dynamodb"]["ok"]

@@ -57,7 +57,7 @@ def client() -> Any:
         yield Client(raise_request_exception=False)
 
 
-def told(response: Any) -> dict[str, Any]:
+def problem_body(response: Any) -> dict[str, Any]:
     assert response["Content-Type"] == "application/problem+json"
     body: dict[str, Any] = json.loads(response.content)
     assert body["status"] == response.status_code
@@ -87,7 +87,7 @@ class TestTable:
     )
     def test_each_kind_of_failure_has_its_status(self, error: Exception, status: int, code: str) -> None:
         response = handle(error, {})
-        assert (response.status_code, told(response)["code"]) == (status, code)
+        assert (response.status_code, problem_body(response)["code"]) == (status, code)
 
     def test_what_may_be_retried_says_when(self) -> None:
         assert problem(errors.RateLimited(retry_after=2.2))["Retry-After"] == "3"
@@ -95,13 +95,13 @@ class TestTable:
 
     def test_nested_field_errors_are_told_by_their_path(self) -> None:
         detail: Any = {"members": {3: ["Not a user id."]}, "name": ["Too long."], "tags": [{}, {"a": ["Bad."]}]}
-        body = told(handle(drf.ValidationError(detail), {}))
+        body = problem_body(handle(drf.ValidationError(detail), {}))
         assert body["errors"] == {"members.3": ["Not a user id."], "name": ["Too long."], "tags.1.a": ["Bad."]}
 
 
 class TestRequests:
     def post(self, client: Client, body: bytes, content_type: str = "application/json") -> dict[str, Any]:
-        return told(client.post("/echo", data=body, content_type=content_type))
+        return problem_body(client.post("/echo", data=body, content_type=content_type))
 
     def test_a_good_body_passes(self, client: Client) -> None:
         response = client.post("/echo", data=b'{"text": "hi"}', content_type="application/json")
@@ -128,14 +128,14 @@ class TestRequests:
 
     @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "cursr=a"])
     def test_a_query_out_of_range_is_422(self, client: Client, query: str) -> None:
-        assert told(client.get(f"/echo?{query}"))["status"] == 422
+        assert problem_body(client.get(f"/echo?{query}"))["status"] == 422
 
     def test_an_unknown_path_is_404(self, client: Client) -> None:
-        assert told(client.get("/nowhere"))["code"] == "not_found"
+        assert problem_body(client.get("/nowhere"))["code"] == "not_found"
 
     def test_a_bug_tells_nothing(self, client: Client) -> None:
         response = client.get("/broken")
-        assert told(response)["status"] == 500
+        assert problem_body(response)["status"] == 500
         assert b"secret" not in response.content
 
 
@@ -147,8 +147,8 @@ class TestCallers:
         assert response.json() == {"user_id": self.USER}
 
     @pytest.mark.parametrize("header", [None, "Basic abc", "Bearer", "Bearer nonsense"])
-    def test_anyone_else_is_401_with_a_challenge(self, client: Client, header: str | None) -> None:
+    def test_another_header_is_401_with_a_challenge(self, client: Client, header: str | None) -> None:
         response = client.get("/private", headers={"Authorization": header} if header else {})
-        assert told(response)["code"] == "authentication_required"
+        assert problem_body(response)["code"] == "authentication_required"
         assert response.status_code == 401
         assert response["WWW-Authenticate"].startswith("Bearer")

@@ -1,4 +1,4 @@
-"""Tells the world what changed in `chats`, after the change is stored."""
+"""Publishes the events of chats."""
 
 import logging
 from collections.abc import Sequence
@@ -15,12 +15,8 @@ from foundation.stores.kafka.announcer import Announcer
 log = logging.getLogger(__name__)
 
 
-class News:
-    """Announces changes of chats and memberships.
-
-    The stored change stands whatever happens here. While Kafka is away the announcer keeps the event and publishes it
-    later, in order; the caller is told of success, because what was asked for is done and must not be asked for again.
-    """
+class EventPublisher:
+    """Publishes stored changes. While Kafka is unavailable, the announcer keeps the events and publishes them later."""
 
     def __init__(self, *, announcer: Announcer, ids: IdFactory, clock: Clock) -> None:
         self._announcer = announcer
@@ -28,19 +24,19 @@ class News:
         self._clock = clock
 
     def chat_created(self, chat: Chat, member_ids: Sequence[UserId]) -> None:
-        self._announce([chat_created(chat, member_ids, event_id=self._ids.event())])
+        self._publish([chat_created(chat, member_ids, event_id=self._ids.event())])
 
     def memberships_changed(self, change: Change, memberships: Sequence[Membership], *, changed_by: UserId) -> None:
         """One event for each membership, in the order given."""
         now = self._clock.now()
-        self._announce(
+        self._publish(
             [
                 membership_changed(change, membership, changed_by=changed_by, event_id=self._ids.event(), now=now)
                 for membership in memberships
             ]
         )
 
-    def _announce(self, events: Sequence[Event]) -> None:
+    def _publish(self, events: Sequence[Event]) -> None:
         try:
             self._announcer.announce([Outgoing(event) for event in events])
         except EventLogUnavailable as error:
