@@ -65,8 +65,8 @@ class Deployment:
     `engine_pids` is empty for external engines.
     """
 
-    def __init__(self, wiring: "Web", services: Services, engine_pids: dict[str, int], *, engines: str) -> None:
-        self._wiring = wiring
+    def __init__(self, web: "Web", services: Services, engine_pids: dict[str, int], *, engines: str) -> None:
+        self._web = web
         self._services = services
         self._engine_pids = engine_pids
         self.clients = ClientProcesses()
@@ -92,11 +92,11 @@ class Deployment:
         from accounts import domain  # noqa: PLC0415 - after django.setup()
         from accounts.stores.users import UserStore  # noqa: PLC0415
 
-        wiring = self._wiring
-        user_id, now = wiring.ids.user(), wiring.clock.now()
+        web = self._web
+        user_id, now = web.clients.ids.user(), web.clients.clock.now()
         number = f"+49151{secrets.randbelow(10**9):09d}"
-        UserStore(wiring.database).create(domain.User(user_id, number, True, "Somebody", now, now))
-        return User(user_id, wiring.accounts.sessions.open(user_id=user_id, device_id="bench").access_token)
+        UserStore(web.clients.database).create(domain.User(user_id, number, True, "Somebody", now, now))
+        return User(user_id, web.accounts.sessions.open(user_id=user_id, device_id="bench").access_token)
 
     def create_direct_chats(self, pairs: Sequence[tuple[User, User]]) -> list[ChatId]:
         with ThreadPoolExecutor(SETUP_THREADS) as pool:
@@ -109,10 +109,10 @@ class Deployment:
         from chats.domain import ChatDraft, ChatType  # noqa: PLC0415 - after django.setup()
 
         draft = ChatDraft(type=ChatType(kind), name=name, member_ids=tuple(other.user_id for other in others))
-        return self._wiring.chat_creation.create(creator.user_id, draft).state.chat.chat_id
+        return self._web.chats.creation.create(creator.user_id, draft).state.chat.chat_id
 
     def last_sequence(self, chat_id: str) -> int:
-        return self._wiring.counter_store.find(ChatId(chat_id)) or 0
+        return self._web.chats.posting.find_counter(ChatId(chat_id)) or 0
 
     def fill(self, chat_id: str, sender_id: str, count: int, report: Report = lambda _line: None) -> None:
         """Store `count` messages before the measurement, `FILL_BATCH` in flight at a time."""
@@ -124,7 +124,7 @@ class Deployment:
                 Draft(ChatId(chat_id), UserId(sender_id), f"{secrets.randbelow(10**15)}.0", BODY.decode())
                 for _ in range(min(FILL_BATCH, count - done))
             )
-            for answer in [self._wiring.committer.submit(draft) for draft in drafts]:
+            for answer in [self._web.messaging.committer.submit(draft) for draft in drafts]:
                 answer.result(120)
             if time.monotonic() - reported > 5:
                 reported = time.monotonic()
@@ -163,5 +163,5 @@ class Deployment:
                     for start, name in COUNTERS.items():
                         if line.startswith(start):
                             totals[name] += float(line.rpartition(" ")[2])
-        info: dict[str, int] = self._wiring.redis.info("stats")
+        info: dict[str, int] = self._web.clients.redis.info("stats")
         return {**totals, "redis_commands": float(info["total_commands_processed"])}

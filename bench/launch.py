@@ -61,8 +61,9 @@ def running(report: Report) -> Iterator[Deployment]:
         stack.callback(services.stop)
         services.start()
         django.setup()
+        from config.wiring.web import web  # noqa: PLC0415 - after django.setup()
 
-        parley = wiring()
+        parley = web()
         stack.callback(lambda: asyncio.run(parley.close()))
         yield Deployment(parley, services, engine_pids, engines="external" if external else "embedded")
 
