@@ -32,6 +32,7 @@ from chats.stores.memberships import MembershipStore
 from engines.dynamodb import LIST_TABLES, DynamoDbEngine
 from engines.kafka import KafkaEngine
 from foundation.kernel.clock import SystemClock
+from foundation.kernel.events import TOPICS
 from foundation.kernel.ids import ChatId, IdFactory, UserId
 from foundation.kernel.promise import Promise
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
@@ -220,7 +221,7 @@ def running() -> Iterator[Bench]:
         engine = DynamoDbEngine(data_dir=directory)
         stack.enter_context(engine)
         os.environ.update(engine.environment())
-        bench = Bench(engine, stack.enter_context(KafkaEngine()))
+        bench = Bench(engine, stack.enter_context(KafkaEngine(topics=TOPICS)))
         stack.callback(bench.close)
         yield bench
 

@@ -13,7 +13,7 @@ import uvloop
 from engines.dynamolite.rows import Store
 from engines.dynamolite.server import Server
 from engines.dynamolite.service import Service
-from foundation.kernel.garbage import search_seldom
+from engines.garbage import tune_gc
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ async def serve(store: Store, host: str, port: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     server = Server(Service(store))
-    search_seldom()
+    tune_gc()
     listener = await loop.create_server(server.make_connection, host, port)
     await ended.wait()
     listener.close()

@@ -8,10 +8,10 @@ import sys
 
 import uvloop
 
+from engines.garbage import tune_gc
 from engines.kafkalite.broker import Broker
 from engines.kafkalite.server import Server
 from engines.kafkalite.signals import BRING_UP, TAKE_DOWN
-from foundation.kernel.garbage import search_seldom
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ async def serve(host: str, port: int, topics: dict[str, int]) -> None:
         loop.add_signal_handler(number, ended.set)
     loop.add_signal_handler(TAKE_DOWN, server.take_down)
     loop.add_signal_handler(BRING_UP, asked.set)
-    search_seldom()
+    tune_gc()
     await server.bring_up()
     bringing_up = asyncio.ensure_future(_bring_up_when(asked, server))
     await ended.wait()
