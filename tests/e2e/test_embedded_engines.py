@@ -224,7 +224,7 @@ class TestKafka:
             lines: list[str] = []
             command = [sys.executable, "-m", "engines.kafkalite", "--port", port, "news"]
             assert ChildProcess("second", command, log=lines.append).wait() == 1
-            assert lines[-1].startswith(f"Port {port} cannot be listened on")
+            assert lines[-1].startswith(f"Cannot listen on port {port}")
 
 
 class TestRedis:
