@@ -1,7 +1,7 @@
-"""Measures the ingest path alone: `python -m bench.ingest`. Embedded engines, one process, no WebSocket or HTTP.
+"""The ingest path alone: `python -m bench.ingest`. Embedded engines, one process, no edge.
 
-Closed loop: each sender sends its next message when the last one is acknowledged. Each rate is also given as a share of
-the store's ceiling, measured in the same run: the same transactions from a minimal client.
+Closed loop: each sender sends its next message when the last one is acknowledged. Beside each figure stands the
+store's own ceiling, measured in the same run with the same transactions and a client that does nothing else.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import asyncio
 import http.client
 import json
 import os
+import resource
 import sys
 import tempfile
 import threading
@@ -21,12 +22,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-import psutil
 
 import chats.stores
 import messaging.stores
-from bench.figures import percentile
-from bench.processes import cpu_of
 from chats.domain import Membership, Role, Tally
 from chats.services.posting import Posting
 from chats.stores.counters import CounterStore
@@ -34,6 +32,7 @@ from chats.stores.memberships import MembershipStore
 from engines.dynamodb import LIST_TABLES, DynamoDbEngine
 from engines.kafka import KafkaEngine
 from foundation.kernel.clock import SystemClock
+from foundation.kernel.events import TOPICS
 from foundation.kernel.ids import ChatId, IdFactory, UserId
 from foundation.kernel.promise import Promise
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
@@ -53,7 +52,7 @@ WARM_UP = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Figures:
     chats: int
     senders: int
     messages_per_second: float
@@ -67,8 +66,8 @@ class Row:
     share_of_ceiling: float
 
 
-class IngestBench:
-    """The ingest path on embedded engines. Every sender is a member of every chat."""
+class Bench:
+    """The parts of the ingest path on embedded engines, with chats whose members are all senders."""
 
     def __init__(self, dynamodb: DynamoDbEngine, kafka_servers: str) -> None:
         self.engine = dynamodb
@@ -98,54 +97,54 @@ class IngestBench:
         self.database.transact([self.counters.creating(chat_id, now=now), *map(self.memberships.creating, members)])
         return chat_id
 
-    def measure(self, *, chats: int, senders: int, seconds: float, ceiling: float) -> Row:
+    def measure(self, *, chats: int, senders: int, seconds: float, ceiling: float) -> Figures:
         asyncio.run(self._load(chats, senders, WARM_UP))
-        own, store = psutil.Process(), psutil.Process(self.engine.process.pid)
-        before, own_cpu, store_cpu = _store_counts(), cpu_of(own), cpu_of(store)
-        latencies: list[float] = asyncio.run(self._load(chats, senders, seconds))
+        before, cpu, store_cpu = _store_counts(), _own_cpu(), _cpu_of(self.engine.process.pid)
+        took: list[float] = asyncio.run(self._load(chats, senders, seconds))
         after = _store_counts()
-        count = len(latencies)
+        count = len(took)
+        took.sort()
         rate = count / seconds
-        return Row(
+        return Figures(
             chats=chats,
             senders=senders,
             messages_per_second=round(rate),
-            p50_ms=round(percentile(latencies, 0.5) * 1000, 1),
-            p99_ms=round(percentile(latencies, 0.99) * 1000, 1),
+            p50_ms=round(took[count // 2] * 1000, 1),
+            p99_ms=round(took[int(count * 0.99)] * 1000, 1),
             requests_per_message=round((after["requests"] - before["requests"]) / count, 3),
             items_read_per_message=round((after["read"] - before["read"]) / count, 2),
             items_written_per_message=round((after["written"] - before["written"]) / count, 2),
-            cpu_ms_per_message=round((cpu_of(own) - own_cpu) * 1000 / count, 3),
-            store_cpu_ms_per_message=round((cpu_of(store) - store_cpu) * 1000 / count, 3),
+            cpu_ms_per_message=round((_own_cpu() - cpu) * 1000 / count, 3),
+            store_cpu_ms_per_message=round((_cpu_of(self.engine.process.pid) - store_cpu) * 1000 / count, 3),
             share_of_ceiling=round(rate / ceiling, 2),
         )
 
     async def _load(self, chats: int, senders: int, seconds: float) -> list[float]:
         until = time.perf_counter() + seconds
         jobs = [self._send(self.users[n], self.chats[n % chats], until) for n in range(senders)]
-        return [latency for each in await asyncio.gather(*jobs) for latency in each]
+        return [each for took in await asyncio.gather(*jobs) for each in took]
 
     async def _send(self, user_id: UserId, chat_id: ChatId, until: float) -> list[float]:
-        latencies: list[float] = []
+        took: list[float] = []
         while (started := time.perf_counter()) < until:
             draft = Draft(chat_id, user_id, str(self.ids.event()), BODY)
             await _answered(self.committer.submit(draft))
-            latencies.append(time.perf_counter() - started)
-        return latencies
+            took.append(time.perf_counter() - started)
+        return took
 
     def ceiling(self, *, chats: int, messages: int, threads: int, seconds: float) -> float:
-        """Messages a second that the store accepts in such transactions. Each thread writes to its own chats."""
+        """Messages a second that the store takes in such transactions, each thread with chats of its own."""
         counts = [0] * threads
         until = time.perf_counter() + seconds
 
-        def run(number: int) -> None:
-            client = _MinimalClient(self.engine.endpoint)
-            own_chats = {self._create_chat(): 0 for _ in range(chats)}
+        def run(place: int) -> None:
+            lean = _LeanClient(self.engine.endpoint)
+            mine = {self._create_chat(): 0 for _ in range(chats)}
             while time.perf_counter() < until:
-                client.transact(list(self._transaction(own_chats, messages)))
-                counts[number] += chats * messages
+                lean.transact(list(self._transaction(mine, messages)))
+                counts[place] += chats * messages
 
-        workers = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+        workers = [threading.Thread(target=run, args=(place,)) for place in range(threads)]
         started = time.perf_counter()
         for worker in workers:
             worker.start()
@@ -178,8 +177,8 @@ async def _answered(promise: Promise[Sent]) -> None:
     promise.result()
 
 
-class _MinimalClient:
-    """Sends TransactWriteItems over one connection, with a dummy signature, and does not parse the response."""
+class _LeanClient:
+    """TransactWriteItems and nothing else: one connection, no signature worth the name, the answer unread."""
 
     def __init__(self, endpoint: str) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(endpoint).netloc)
@@ -200,24 +199,34 @@ def _store_counts() -> dict[str, float]:
             counts["requests"] += sample.value
     for sample in next(iter(DYNAMODB_ITEMS.collect())).samples:
         if sample.name.endswith("_total"):
-            written = sample.labels["pattern"] in {"Store message", "Insert key", "Allocate sequence"}
-            counts["written" if written else "read"] += sample.value
+            wrote = sample.labels["pattern"] in {"Store message", "Insert key", "Allocate sequence"}
+            counts["written" if wrote else "read"] += sample.value
     return counts
 
 
+def _own_cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def running() -> Iterator[IngestBench]:
+def running() -> Iterator[Bench]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
         engine = DynamoDbEngine(data_dir=directory)
         stack.enter_context(engine)
         os.environ.update(engine.environment())
-        bench = IngestBench(engine, stack.enter_context(KafkaEngine()))
+        bench = Bench(engine, stack.enter_context(KafkaEngine(topics=TOPICS)))
         stack.callback(bench.close)
         yield bench
 
 
-def _output(line: str) -> None:
+def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -232,14 +241,14 @@ def main() -> None:
             1: bench.ceiling(chats=1, messages=49, threads=1, seconds=options.seconds),
             CHATS: bench.ceiling(chats=33, messages=1, threads=2, seconds=options.seconds),
         }
-        _output(f"the store's ceiling: {ceilings[1]:.0f} messages/s of one chat, {ceilings[CHATS]:.0f} of many")
+        _say(f"the store's ceiling: {ceilings[1]:.0f} messages/s of one chat, {ceilings[CHATS]:.0f} of many")
         rows = []
         for chats in (1, CHATS):
             for senders in (1, 8, 64):
                 rows.append(
                     bench.measure(chats=chats, senders=senders, seconds=options.seconds, ceiling=ceilings[chats])
                 )
-                _output(str(rows[-1]))
+                _say(str(rows[-1]))
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
 

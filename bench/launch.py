@@ -19,11 +19,12 @@ import django
 
 from bench.deployment import Deployment, Report
 from engines.dynamodb import DynamoDbEngine
+from engines.health import get_status
 from engines.kafka import KafkaEngine
 from engines.ports import LOOPBACK, ReservedPort
-from engines.probe import get_status
 from engines.processes import PROJECT_ROOT, ChildProcess, ignore_line, stop_together
 from engines.redis import RedisEngine
+from foundation.kernel.events import TOPICS
 
 MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
 EXTERNAL = ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")
@@ -49,7 +50,7 @@ def running(report: Report) -> Iterator[Deployment]:
         external = _uses_external_engines()
         report(f"starting, with {'the engines of the environment' if external else 'embedded engines'}")
         if not external:
-            for engine in (DynamoDbEngine(data_dir=directory), KafkaEngine(), RedisEngine()):
+            for engine in (DynamoDbEngine(data_dir=directory), KafkaEngine(topics=TOPICS), RedisEngine()):
                 stack.enter_context(engine)
                 environment |= engine.environment()
                 engine_pids[engine.name] = engine.process.pid

@@ -1,9 +1,9 @@
-"""The engines of the default run: DynamoDB, Kafka and Redis on this machine, started and stopped by `manage.py dev`.
+"""The stores of a local run: DynamoDB, Kafka and Redis as child processes, and the supervisor that runs them.
 
-One class per engine (`DynamoDbEngine`, `KafkaEngine`, `RedisEngine`), each a context manager that yields its endpoint,
-so that tests start exactly what `dev` starts. Nothing here knows about Parley's data, and no application code imports
-it: our own processes learn of the engines through the contract's environment variables, as they do in production.
-DynamoDB and Kafka are our own (`dynamolite`, `kafkalite`), Redis is a server from a package or from PATH.
+Each engine (`DynamoDbEngine`, `KafkaEngine`, `RedisEngine`) is a context manager that yields its endpoint. DynamoDB and
+Kafka are implemented here (`dynamolite`, `kafkalite`); Redis is a server from PATH or from PyPI. `Supervisor` runs
+engines and commands as a `RunPlan` describes them.
 
-No engine outlives the process that started it, however that process ends.
+This package imports nothing of the application, and the application finds the engines by environment variables only.
+No child process outlives the process that started it.
 """

@@ -1,23 +1,22 @@
-"""DynamoDB for the default run: `dynamolite`, our own, with its file under the data directory."""
+"""DynamoDB as an engine: `dynamolite`, with its file in the data directory."""
 
 import importlib.util
 import sys
-import time
 from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
 
-from engines.engine import Engine, Pause
+from engines.engine import Engine
 from engines.errors import EngineMissing
+from engines.health import post_status
 from engines.ports import LOOPBACK, ReservedPort
-from engines.probe import post_status
-from engines.processes import ChildProcess, LineSink, ignore_line
+from engines.processes import ChildProcess
 
 REGION = "us-east-1"
 FILE_NAME = "dynamolite.sqlite"
-# What it cannot start without, asked for here so that a person gets a sentence and no traceback.
+# Checked before the start, for an error message instead of a traceback.
 PACKAGES = ("httptools", "uvloop")
-# DynamoDB's emulators read the signature's form and do not verify it.
+# Emulators parse the signature and do not verify it.
 LIST_TABLES = {
     "Content-Type": "application/x-amz-json-1.0",
     "X-Amz-Target": "DynamoDB_20120810.ListTables",
@@ -30,15 +29,15 @@ LIST_TABLES = {
 
 
 class DynamoDbEngine(Engine):
-    """On `data_dir`, where every commit is on disk before it is answered, or in memory without one.
+    """On `data_dir`, where every write is on disk before its response; in memory without one.
 
     A restart keeps the port.
     """
 
     name: ClassVar[str] = "dynamodb"
 
-    def __init__(self, *, data_dir: Path | None = None, log: LineSink = ignore_line, pause: Pause = time.sleep) -> None:
-        super().__init__(log=log, pause=pause)
+    def __init__(self, *, data_dir: Path | None = None) -> None:
+        super().__init__()
         self._data_dir = data_dir
         self._port = ReservedPort()
 

@@ -1,4 +1,4 @@
-"""What the engines share: a life from `start` to `close`, and readiness that means an answer in their own protocol."""
+"""The base class of the engines: start, readiness, stop."""
 
 import time
 from abc import ABC, abstractmethod
@@ -9,35 +9,33 @@ from typing import ClassVar, TypeAlias
 from engines.errors import EngineFailed, describe_exit
 from engines.processes import ChildProcess, LineSink, ignore_line, stop_together
 
-Pause: TypeAlias = Callable[[float], None]
+Wait: TypeAlias = Callable[[float], None]
 
-PROBE_INTERVAL = 0.02
-STOP_GRACE = 5.0
+HEALTH_CHECK_INTERVAL = 0.02  # seconds
+STOP_GRACE = 5.0  # seconds before an engine is killed
 
 
 class Engine(ABC):
-    """A store's server as a child of this process: `with RedisEngine() as endpoint: ...`.
+    """A server as a child of this process: `with RedisEngine() as endpoint: ...`.
 
-    `stop` or `kill`, then `start` and `wait_until_ready`, restarts it. `pause` is called between two probes and may
-    raise to give up the wait.
+    To restart it, call `stop` or `kill`, then `start` and `wait_until_ready`.
     """
 
     name: ClassVar[str]
-    ready_within: ClassVar[float] = 30.0
+    ready_within: ClassVar[float] = 30.0  # seconds
 
-    def __init__(self, *, log: LineSink = ignore_line, pause: Pause = time.sleep) -> None:
-        self._log = log
-        self._pause = pause
+    def __init__(self) -> None:
+        self._log: LineSink = ignore_line
         self._process: ChildProcess | None = None
 
     @property
     @abstractmethod
     def endpoint(self) -> str:
-        """Where clients find it."""
+        """The address for clients."""
 
     @abstractmethod
     def environment(self) -> dict[str, str]:
-        """The variables by which our own processes use it."""
+        """The environment variables that point a program at this engine."""
 
     @abstractmethod
     def _launch(self) -> ChildProcess:
@@ -45,7 +43,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether the engine just answered in its own protocol."""
+        """Whether the engine answers a request in its own protocol."""
 
     @property
     def is_started(self) -> bool:
@@ -57,20 +55,22 @@ class Engine(ABC):
             raise RuntimeError(f"{self.name} has not been started")
         return self._process
 
-    def start(self) -> None:
-        """Start without waiting, so that engines can start side by side."""
+    def start(self, *, log: LineSink | None = None) -> None:
+        """Start without waiting, so that engines start in parallel. `log` receives its output, also after a restart."""
+        self._log = log or self._log
         self._process = self._launch()
 
-    def wait_until_ready(self) -> str:
-        """Return the endpoint once the engine answers. Raises `EngineFailed`."""
+    def wait_until_ready(self, *, wait: Wait = time.sleep) -> str:
+        """Return the endpoint once the engine answers. Raises `EngineFailed`.
+
+        `wait` is called between two health checks; what it raises ends the wait.
+        """
         deadline = time.monotonic() + self.ready_within
         while not self._answers():
             self._require_running()
             if time.monotonic() > deadline:
-                raise EngineFailed(
-                    f"{self.name} did not answer within {self.ready_within:.0f} s; its log may tell why."
-                )
-            self._pause(PROBE_INTERVAL)
+                raise EngineFailed(f"{self.name} did not answer within {self.ready_within:.0f} s; see its log.")
+            wait(HEALTH_CHECK_INTERVAL)
         return self.endpoint
 
     def stop(self) -> None:
@@ -82,7 +82,7 @@ class Engine(ABC):
         self.process.wait()
 
     def close(self) -> None:
-        """Stop it and give back what it held."""
+        """Stop it and release its resources."""
         self.stop()
 
     def __enter__(self) -> str:
@@ -101,6 +101,6 @@ class Engine(ABC):
     def _require_running(self) -> None:
         if self.process.status is None:
             return
-        ending = describe_exit(self.process.wait())
-        last_words = next((line for line in reversed(self.process.last_lines) if line), "it said nothing")
-        raise EngineFailed(f"{self.name} {ending} before it was ready: {last_words}")
+        status = describe_exit(self.process.wait())
+        last_line = next((line for line in reversed(self.process.last_lines) if line), "without output")
+        raise EngineFailed(f"{self.name} {status} before it was ready: {last_line}")

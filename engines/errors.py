@@ -1,46 +1,46 @@
-"""Why a run cannot start or go on. Each message is one sentence for a person, with what to do where we know it."""
+"""Why a run cannot start or continue. Each message is one sentence for the user, with a remedy where one is known."""
 
 import signal
 
 
 class CannotRun(Exception):
-    """Base of every failure that ends `manage.py dev` with a sentence instead of a traceback."""
+    """Base of every failure that ends a run with a sentence instead of a traceback."""
 
 
 class PortUnusable(CannotRun):
-    """Raised when another process listens on the port asked for, or the system refuses it."""
+    """Raised when another process listens on the requested port, or the system denies it."""
 
 
 class DataDirectoryUnusable(CannotRun):
-    """Raised when the data directory cannot be made or written to."""
+    """Raised when the data directory cannot be created or written to."""
 
 
 class DataDirectoryInUse(CannotRun):
-    """Raised when another `manage.py dev` works on the same data directory."""
+    """Raised when another run holds the lock of the data directory."""
 
 
 class EngineMissing(CannotRun):
-    """Raised when an engine's program is nowhere to be found."""
+    """Raised when the program of an engine is not installed."""
 
 
-class EngineUnnamed(CannotRun):
-    """Raised when a run on external engines is not told where one of them is."""
+class EngineNotConfigured(CannotRun):
+    """Raised when a run on external engines has no address for one of them."""
 
 
 class EngineFailed(CannotRun):
-    """Raised when an engine ends, or stays silent, before it has answered once."""
+    """Raised when an engine exits, or does not answer in time, before it is ready."""
 
 
 class ServiceFailed(CannotRun):
-    """Raised when one of our own processes is not ready in time, or a preparing command fails."""
+    """Raised when a service is not ready in time, or a preparation fails."""
 
 
-class ChildDied(CannotRun):
-    """Raised when a process that should run for ever has ended."""
+class ChildExited(CannotRun):
+    """Raised when a process that should run until the end of the run has exited."""
 
 
 def describe_exit(status: int) -> str:
-    """A `Popen.returncode` in words."""
+    """Describe a `Popen.returncode`."""
     if status >= 0:
         return f"ended with exit status {status}"
     return f"was killed by {signal.Signals(-status).name}"

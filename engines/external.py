@@ -1,35 +1,31 @@
-"""Engines that somebody else runs, named by the environment."""
+"""Engines that the run does not start. The environment says where they are."""
 
 from collections.abc import Mapping
 
-from engines.errors import EngineUnnamed
-
-AWS = "AWS"
+from engines.errors import EngineNotConfigured
 
 
 def describe_external(environment: Mapping[str, str]) -> dict[str, str]:
-    """Where each engine is. Raises `EngineUnnamed`.
+    """Return the address of each engine. Raises `EngineNotConfigured`.
 
-    Nothing is assumed: a default address, or AWS by default, might be somebody's production.
+    There are no defaults, not even AWS: a default could be a production system.
     """
-    dynamodb = environment.get("DYNAMODB_ENDPOINT_URL") or _aws(environment)
+    dynamodb = environment.get("DYNAMODB_ENDPOINT_URL")
+    if not dynamodb and (region := environment.get("AWS_REGION")):
+        dynamodb = f"AWS in {region}"
     if not dynamodb:
-        raise EngineUnnamed(
-            "Where is DynamoDB? Set DYNAMODB_ENDPOINT_URL, or AWS_REGION for AWS itself; docs/engines.md tells more."
+        raise EngineNotConfigured(
+            "Where is DynamoDB? Set DYNAMODB_ENDPOINT_URL, or AWS_REGION for AWS itself; see docs/engines.md."
         )
     return {
         "dynamodb": dynamodb,
         "kafka": _require(environment, "KAFKA_BOOTSTRAP_SERVERS", "Kafka"),
-        # A password may be part of the address.
+        # The part before the @ may hold a password.
         "redis": _require(environment, "REDIS_URL", "Redis").rpartition("@")[2],
     }
-
-
-def _aws(environment: Mapping[str, str]) -> str:
-    return f"{AWS} in {environment['AWS_REGION']}" if environment.get("AWS_REGION") else ""
 
 
 def _require(environment: Mapping[str, str], name: str, engine: str) -> str:
     if value := environment.get(name):
         return value
-    raise EngineUnnamed(f"Where is {engine}? Set {name}; docs/engines.md tells more.")
+    raise EngineNotConfigured(f"Where is {engine}? Set {name}; see docs/engines.md.")

@@ -1,4 +1,4 @@
-"""Kafka for the default run: `kafkalite`, our own, in memory."""
+"""Kafka as an engine: `kafkalite`, with its log in memory."""
 
 import socket
 import sys
@@ -9,28 +9,25 @@ from typing import ClassVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from engines.engine import PROBE_INTERVAL, Engine, Pause
+from engines.engine import HEALTH_CHECK_INTERVAL, Engine
 from engines.kafkalite.signals import BRING_UP, TAKE_DOWN
 from engines.ports import LOOPBACK, ReservedPort
-from engines.processes import ChildProcess, LineSink, ignore_line
-from foundation.kernel.events import TOPICS
+from engines.processes import ChildProcess
 
 PARTITIONS = 3
-PROBE_TIMEOUT = 2.0
+HEALTH_CHECK_TIMEOUT = 2.0  # seconds
 
 
 class KafkaEngine(Engine):
     """One broker with the given topics. A restart keeps the port and loses the log.
 
-    `take_down` and `bring_up` make the broker go away and come back with everything it had.
+    `take_down` closes its port and all connections, `bring_up` opens the port again; the log stays.
     """
 
     name: ClassVar[str] = "kafka"
 
-    def __init__(
-        self, *, topics: Sequence[str] = TOPICS, log: LineSink = ignore_line, pause: Pause = time.sleep
-    ) -> None:
-        super().__init__(log=log, pause=pause)
+    def __init__(self, *, topics: Sequence[str]) -> None:
+        super().__init__()
         self._topics = topics
         self._port = ReservedPort()
 
@@ -45,7 +42,7 @@ class KafkaEngine(Engine):
         """Return when the broker refuses connections."""
         self.process.signal(TAKE_DOWN)
         while self._accepts():
-            self._pause(PROBE_INTERVAL)
+            time.sleep(HEALTH_CHECK_INTERVAL)
 
     def bring_up(self) -> None:
         """Return when the broker answers again."""
@@ -66,7 +63,9 @@ class KafkaEngine(Engine):
         if not self._accepts():
             return False
         try:
-            return bool(AdminClient({"bootstrap.servers": self.endpoint}).list_topics(timeout=PROBE_TIMEOUT).brokers)
+            return bool(
+                AdminClient({"bootstrap.servers": self.endpoint}).list_topics(timeout=HEALTH_CHECK_TIMEOUT).brokers
+            )
         except KafkaException:
             return False
 

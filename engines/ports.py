@@ -1,4 +1,4 @@
-"""Loopback ports that stay ours from the moment they are chosen."""
+"""Loopback ports that stay reserved from the moment they are chosen."""
 
 import errno
 import socket
@@ -12,12 +12,11 @@ LOOPBACK = "127.0.0.1"
 
 
 class ReservedPort:
-    """A port that a child may listen on and that the kernel gives to nobody else.
+    """A port that a child may listen on and that the kernel assigns to no other process.
 
-    A socket stays bound to it without listening. Linux lets a server that sets `SO_REUSEADDR`, as all of ours do,
-    listen beside such a socket, and skips the port when it chooses one for another process: no one can take it between
-    our choice and the child's start, nor while a killed engine restarts. Other systems refuse the second bind, so there
-    the reservation ends at `hand_over`.
+    A socket stays bound to it without listening. On Linux a server that sets `SO_REUSEADDR`, as all of ours do, can
+    listen on the same port, and the kernel does not assign the port to others: neither before the child starts nor
+    while a killed engine restarts. Other systems reject the second bind, so there the reservation ends at `hand_over`.
     """
 
     def __init__(self, number: int = 0) -> None:
@@ -28,11 +27,11 @@ class ReservedPort:
             self._socket.bind((LOOPBACK, number))
         except (OSError, OverflowError) as error:
             self._socket.close()
-            raise PortUnusable(_refusal(number, error)) from error
+            raise PortUnusable(_describe(number, error)) from error
         self.number: int = self._socket.getsockname()[1]
 
     def hand_over(self) -> None:
-        """Let a child listen from now on; the reservation remains where the system allows both."""
+        """Let a child listen from now on. Only on Linux does the reservation continue."""
         if sys.platform != "linux":
             self.release()
 
@@ -48,7 +47,7 @@ class ReservedPort:
         self.release()
 
 
-def _refusal(number: int, error: OSError | OverflowError) -> str:
+def _describe(number: int, error: OSError | OverflowError) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"Port {number} is taken by another process: stop that one, or choose another port with --port."
-    return f"Port {number} cannot be used ({error}): choose another port with --port."
+        return f"Port {number} is in use by another process."
+    return f"Port {number} cannot be used: {error}."

@@ -1,4 +1,4 @@
-"""Child processes: started so that they die with us, their output read line by line, stopped within a bounded time."""
+"""Child processes: killed when this process ends, their output read line by line, stopped within a bounded time."""
 
 import contextlib
 import os
@@ -16,20 +16,20 @@ from typing import IO, TypeAlias, cast
 LineSink: TypeAlias = Callable[[str], None]
 
 PROJECT_ROOT = Path(__file__).resolve().parents[1]
-TETHER = Path(__file__).with_name("tether.py")
+DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
 KEPT_LINES = 20
-POLL_INTERVAL = 0.01
+POLL_INTERVAL = 0.01  # seconds
 
-# The kernel kills a tethered child when the thread that forked it ends: this one lives as long as the process.
+# The kernel kills a child when the thread that forked it ends: this thread lives as long as the process.
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 def ignore_line(line: str) -> None:
-    """The sink of those who do not want to read a child's output."""
+    """A sink that discards its lines."""
 
 
 class ChildProcess:
-    """A running program, in a session of its own so that a terminal's Ctrl-C reaches only us, who stop it in order."""
+    """A running program. It has its own session, so that Ctrl-C in the terminal reaches only this process."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class ChildProcess:
         self.name = name
         self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._log = log
-        tethered = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command]
-        self._popen = _spawner.submit(_spawn, tethered, {**os.environ, **(environment or {})}).result()
+        wrapped = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), *command]
+        self._popen = _spawner.submit(_spawn, wrapped, {**os.environ, **(environment or {})}).result()
         self._reader = threading.Thread(target=self._read, name=f"{name}-output", daemon=True)
         self._reader.start()
 
@@ -53,13 +53,13 @@ class ChildProcess:
 
     @property
     def status(self) -> int | None:
-        """None while it runs, then the exit status (the signal's negative number when killed)."""
+        """None while it runs, then the exit status: the negative signal number when a signal killed it."""
         return self._popen.poll()
 
     def wait(self) -> int:
-        """Its exit status once it has ended, with every line it wrote read."""
+        """Wait for its exit and for its last line of output. Returns the exit status."""
         status = self._popen.wait()
-        # Bounded, because a grandchild may have inherited the pipe and keep it open.
+        # A grandchild may have inherited the pipe and keep it open.
         self._reader.join(timeout=1)
         return status
 
@@ -70,7 +70,7 @@ class ChildProcess:
         self.signal(signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
-        """To it and to whatever it has started; nothing happens where it has ended."""
+        """Signal its process group. Does nothing after its exit."""
         if self._popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, number)
@@ -82,12 +82,14 @@ class ChildProcess:
                 self._log(line.rstrip())
 
 
-def stop_together(children: Sequence[ChildProcess], *, grace: float, hurry: Callable[[], bool] = lambda: False) -> None:
-    """Ask all to end, insist after `grace` seconds or as soon as `hurry` says so, and return when all are gone."""
+def stop_together(
+    children: Sequence[ChildProcess], *, grace: float, kill_now: Callable[[], bool] = lambda: False
+) -> None:
+    """Terminate all, kill those that run after `grace` seconds or once `kill_now` returns True, and wait for all."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + grace
-    while any(child.status is None for child in children) and time.monotonic() < deadline and not hurry():
+    while any(child.status is None for child in children) and time.monotonic() < deadline and not kill_now():
         time.sleep(POLL_INTERVAL)
     for child in children:
         child.kill()

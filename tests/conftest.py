@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     choice.choose(config.getoption("engines"))
     if choice.is_real() and not hasattr(config, "workerinput"):
-        java.forget_logs()
+        java.remove_logs()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

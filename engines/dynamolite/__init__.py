@@ -1,15 +1,14 @@
-"""DynamoDB on one SQLite file: the engine of the default run.
+"""DynamoDB on one SQLite file.
 
-It speaks DynamoDB's JSON protocol over HTTP (the operations in `service`, `reading` and `writing`, with condition,
-update, key, filter and projection expressions) and keeps its promises: transactions are atomic and isolated, every
-read is strongly consistent, and nothing is answered before it is on disk. All requests that are waiting at one moment
-share one SQLite transaction, so that a busy moment costs one `fsync`.
+It speaks DynamoDB's JSON protocol over HTTP and supports condition, update, key, filter and projection expressions.
+Transactions are atomic and isolated, every read is strongly consistent, and every write is on disk before its response.
+All requests that arrive in one iteration of the event loop share a transaction, and so one `fsync`.
 
-What it answers, it answers as DynamoDB does; what it does not offer, it refuses by name. A test compares it with
-DynamoDB Local, request by request (`tests/real/test_dynamolite_differences.py`).
+Responses and errors are those of DynamoDB; `tests/real/test_dynamolite_differences.py` compares them with DynamoDB
+Local, request by request. An operation or a parameter that is not implemented is rejected by name.
 
-Reading order: `server` (HTTP), `service` (groups of requests), `writing` and `reading` (operations), `tables` and
-`creation` (keys and indexes), `rows` (SQLite), `expressions` (and what they are made of: `parsing`, `conditions`,
-`updates`, `paths`, `placeholders`), `values`. `python -m engines.dynamolite --help` runs it alone. Nothing in
-here knows Parley.
+Reading order: `server` (HTTP), `service` (operations and batches of requests), `writing` and `reading` (item
+operations), `schema` and `creation` (keys and indexes), `store` (SQLite), `journal` (durability between commits),
+`expressions` (with `parsing`, `conditions`, `updates`, `paths`, `placeholders`), `values`.
+`python -m engines.dynamolite --help` runs it alone.
 """

@@ -1,4 +1,4 @@
-"""Run the engine: `python -m engines.dynamolite --port 8000 --file data/dynamodb.sqlite`."""
+"""Run the server: `python -m engines.dynamolite --port 8000 --file data/dynamodb.sqlite`."""
 
 import argparse
 import asyncio
@@ -10,17 +10,17 @@ from pathlib import Path
 
 import uvloop
 
-from engines.dynamolite.rows import Store
 from engines.dynamolite.server import Server
 from engines.dynamolite.service import Service
-from foundation.kernel.garbage import search_seldom
+from engines.dynamolite.store import Store
+from engines.garbage import tune_gc
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dynamolite", description="DynamoDB on one SQLite file.")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
-    parser.add_argument("--file", type=Path, help="where the data is kept; without it, in memory until the end")
+    parser.add_argument("--file", type=Path, help="the data file; without it the data is in memory")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
@@ -34,14 +34,14 @@ def main() -> None:
 
 
 async def serve(store: Store, host: str, port: int) -> None:
-    """Until a signal asks to end."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    """Serve until SIGINT or SIGTERM."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, stopped.set)
     server = Server(Service(store))
-    search_seldom()
+    tune_gc()
     listener = await loop.create_server(server.make_connection, host, port)
-    await ended.wait()
+    await stopped.wait()
     listener.close()
     server.close()
 

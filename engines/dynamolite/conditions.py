@@ -1,7 +1,7 @@
-"""What conditions are made of: operands, comparisons, functions.
+"""The parts of conditions: operands, comparisons, functions.
 
-Each is a function of an item and a request's placeholders. What a request gives is checked before an item is looked
-at, as DynamoDB does: `a < :v` with a boolean is refused, while `a < b` with booleans inside of the item is false.
+Each is a function of an item and the request's placeholders. Values of placeholders are checked before an item is read,
+as in DynamoDB: `a < :v` with a boolean value is an error, while `a < b` with two boolean attributes is false.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from engines.dynamolite import paths
 from engines.dynamolite.errors import ValidationException
 from engines.dynamolite.paths import Path
 from engines.dynamolite.placeholders import Placeholders
-from engines.dynamolite.values import SETS, TYPES, Item, Value, equal, ordered, value_size
+from engines.dynamolite.values import SETS, TYPES, Item, Value, comparable, equal, value_size
 
 Predicate: TypeAlias = Callable[[Item, Placeholders], bool]
 Getter: TypeAlias = Callable[[Item, Placeholders], Value | None]
@@ -27,7 +27,7 @@ SIZED_TYPES = SETS | {"S", "B", "L", "M"}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where a value comes from: a placeholder, a path, or the size of either."""
+    """The source of a value: a placeholder, a path, or the size of either."""
 
     get: Getter
     placeholder: str | None = None
@@ -56,11 +56,11 @@ def size_of(operand: Operand) -> Operand:
     return Operand(measure)
 
 
-# Checks of what a request gives
+# Checks of the values of placeholders
 
 
 def require_types(operands: Sequence[Operand], allowed: Collection[str], kind: str, operator: str) -> Check | None:
-    """Raise where an operand that the request brings is of another type."""
+    """Return a check that the operands from placeholders have an allowed type."""
     placeholders = [operand.placeholder for operand in operands if operand.placeholder is not None]
 
     def check(given: Placeholders) -> None:
@@ -76,14 +76,14 @@ def require_types(operands: Sequence[Operand], allowed: Collection[str], kind: s
 
 
 def require_distinct(operands: Sequence[Operand], kind: str, operator: str) -> Check | None:
-    """Raise where an attribute is compared with itself."""
+    """Return a check that no attribute is compared with itself."""
     first, *others = [operand.path for operand in operands]
     if first is None or not any(others):
         return None
 
     def check(given: Placeholders) -> None:
-        path = paths.resolved(first, given.names)
-        if any(other is not None and paths.resolved(other, given.names) == path for other in others):
+        path = paths.resolve(first, given.names)
+        if any(other is not None and paths.resolve(other, given.names) == path for other in others):
             raise ValidationException(
                 f"Invalid {kind}: The first operand must be distinct from the remaining operands for this operator "
                 f"or function; operator: {operator}, first operand: {list(path)}"
@@ -93,7 +93,7 @@ def require_distinct(operands: Sequence[Operand], kind: str, operator: str) -> C
 
 
 def require_bounds(low: Operand, high: Operand, kind: str) -> Check | None:
-    """Raise where a request's bounds are the wrong way around."""
+    """Return a check that the lower bound is not above the upper one."""
     if low.placeholder is None or high.placeholder is None:
         return None
     first, last = low.placeholder, high.placeholder
@@ -105,7 +105,7 @@ def require_bounds(low: Operand, high: Operand, kind: str) -> Check | None:
 
 
 def require_between(low: Value, high: Value, kind: str) -> None:
-    one, other = ordered(low), ordered(high)
+    one, other = comparable(low), comparable(high)
     if one is None or other is None or one[0] != other[0] or one[1] > other[1]:
         raise ValidationException(
             f"Invalid {kind}: The BETWEEN operator requires upper bound to be greater than or equal to lower bound, "
@@ -122,7 +122,7 @@ def require_type_name(operand: Operand, kind: str) -> Check:
     return check
 
 
-# Comparisons and functions. A value that is not there compares with nothing; it is unequal to everything.
+# Comparisons and functions. With a missing value every comparison is false, except `<>`.
 
 
 def compared(left: Operand, operator: str, right: Operand) -> Predicate:
@@ -142,7 +142,7 @@ def compared(left: Operand, operator: str, right: Operand) -> Predicate:
         one, other = one_of(item, given), other_of(item, given)
         if one is None or other is None:
             return False
-        low, high = ordered(one), ordered(other)
+        low, high = comparable(one), comparable(other)
         return low is not None and high is not None and low[0] == high[0] and compare(low[1], high[1])
 
     return holds
@@ -176,7 +176,7 @@ def begins_with(operand: Operand, prefix: Operand) -> Predicate:
         value, start = operand.get(item, given), prefix.get(item, given)
         if value is None or start is None:
             return False
-        one, other = ordered(value), ordered(start)
+        one, other = comparable(value), comparable(start)
         if one is None or other is None or one[0] != other[0] or one[0] not in PREFIX_TYPES:
             return False
         return bool(one[1].startswith(other[1]))
@@ -201,5 +201,5 @@ def _is_in(part: Value, value: Value) -> bool:
         return kind[0] == part_kind and part_content in content
     if kind != part_kind or kind not in PREFIX_TYPES:
         return False
-    whole, piece = ordered(value), ordered(part)
+    whole, piece = comparable(value), comparable(part)
     return whole is not None and piece is not None and piece[1] in whole[1]

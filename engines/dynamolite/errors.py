@@ -1,4 +1,4 @@
-"""What DynamoDB answers instead of a result. The names and the wording are its own."""
+"""The errors of DynamoDB, with its names and its wording."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 NAMESPACE = "com.amazonaws.dynamodb.v20120810#"
 
 
-class Refusal(Exception):
-    """A request that is not carried out. The class's name is DynamoDB's code, unless it says otherwise."""
+class DynamoDbError(Exception):
+    """An error response. Its code is the name of the class unless the class sets another."""
 
     status = 400
     code = ""
@@ -15,73 +15,74 @@ class Refusal(Exception):
     def __init_subclass__(cls) -> None:
         cls.code = cls.code or cls.__name__
 
-    def details(self) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         return {"__type": NAMESPACE + self.code, "message": str(self)}
 
 
-class ValidationException(Refusal):
+class ValidationException(DynamoDbError):
     pass
 
 
-class Misfit(ValidationException):
-    """A request that is well-formed and does not fit the table or the item that it meets.
+class ItemValidationError(ValidationException):
+    """A well-formed request that the schema of the table or the stored item does not allow.
 
-    Inside of a transaction it is the reason of one item; any other `ValidationException` refuses the whole request.
+    In a transaction it is the cancellation reason of one item; any other `ValidationException` rejects the whole
+    request.
     """
 
 
-class SerializationException(Refusal):
+class SerializationException(DynamoDbError):
     pass
 
 
-class UnknownOperationException(Refusal):
+class UnknownOperationException(DynamoDbError):
     pass
 
 
-class ResourceNotFoundException(Refusal):
+class ResourceNotFoundException(DynamoDbError):
     pass
 
 
-class ResourceInUseException(Refusal):
+class ResourceInUseException(DynamoDbError):
     pass
 
 
-class IdempotentParameterMismatchException(Refusal):
+class IdempotentParameterMismatchException(DynamoDbError):
     pass
 
 
-class InternalServerError(Refusal):
+class InternalServerError(DynamoDbError):
     status = 500
 
 
-class ConditionalCheckFailedException(Refusal):
-    """`item` is the one that stood in the way, where the request asks to see it."""
+class ConditionalCheckFailedException(DynamoDbError):
+    """`item` is the stored item, if the request asks for it."""
 
     def __init__(self, item: Any = None) -> None:
         super().__init__("The conditional request failed")
         self.item = item
 
-    def details(self) -> dict[str, Any]:
-        return super().details() | ({} if self.item is None else {"Item": self.item})
+    def body(self) -> dict[str, Any]:
+        return super().body() | ({} if self.item is None else {"Item": self.item})
 
 
-class TransactionCanceledException(Refusal):
-    """`reasons` has an entry for each item of the transaction, None where it was not the cause."""
+class TransactionCanceledException(DynamoDbError):
+    """`reasons` has an entry for each item of the transaction, None for an item without an error."""
 
-    def __init__(self, reasons: Sequence[Refusal | None]) -> None:
+    def __init__(self, reasons: Sequence[DynamoDbError | None]) -> None:
         codes = ", ".join("None" if reason is None else _code(reason) for reason in reasons)
         super().__init__(f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]")
         self.reasons = reasons
 
-    def details(self) -> dict[str, Any]:
-        return super().details() | {"CancellationReasons": [_reason(reason) for reason in self.reasons]}
+    def body(self) -> dict[str, Any]:
+        return super().body() | {"CancellationReasons": [_reason(reason) for reason in self.reasons]}
 
 
-def _code(reason: Refusal) -> str:
+def _code(reason: DynamoDbError) -> str:
     return "ConditionalCheckFailed" if isinstance(reason, ConditionalCheckFailedException) else "ValidationError"
 
 
-def _reason(reason: Refusal | None) -> dict[str, Any]:
+def _reason(reason: DynamoDbError | None) -> dict[str, Any]:
     if reason is None:
         return {"Code": "None"}
     item = reason.item if isinstance(reason, ConditionalCheckFailedException) else None

@@ -1,7 +1,7 @@
 """DynamoDB's expression languages: conditions, updates, key conditions, projections.
 
-A text is parsed once, into functions of an item and a request's placeholders; the functions are kept, because a
-program asks with few texts. Names (`#n`) and values (`:v`) stay open until a request brings them.
+An expression is parsed into functions of an item and the request's placeholders. The result is cached by its text,
+because applications use few different expressions.
 """
 
 import copy
@@ -18,13 +18,13 @@ from engines.dynamolite.placeholders import Placeholders
 from engines.dynamolite.updates import Change
 from engines.dynamolite.values import Item, Value
 
-TEXT_BYTES = 4096
-KEPT_TEXTS = 1024
+MAX_EXPRESSION_BYTES = 4096
+CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What a text mentions, and what it demands of what a request brings."""
+    """The placeholders of an expression, and the checks of their values."""
 
     placeholders: frozenset[str]
     checks: Sequence[Check]
@@ -32,19 +32,19 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Condition(Expression):
-    """`holds` for an item or not; `named` are the attributes that it looks at, some of them as placeholders."""
+    """`holds` evaluates it; `named` are the top-level attributes that it reads, as names or placeholders."""
 
     holds: Predicate
     named: frozenset[str]
 
     def attributes(self, given: Placeholders) -> set[str]:
-        """The top-level attributes that it looks at."""
+        """Return the top-level attributes that it reads."""
         return {given.names.get(name, name) for name in self.named}
 
 
 @dataclass(frozen=True, slots=True)
 class Update(Expression):
-    """`targets` are the paths that it sets or removes, `removed` those that it removes at the end."""
+    """`targets` are all paths that it sets or removes, `removed` those of REMOVE. Removals come last."""
 
     changes: Sequence[tuple[Path, Change]]
     removed: Sequence[Path]
@@ -52,8 +52,8 @@ class Update(Expression):
     is_flat: bool
 
     def apply(self, item: Item, given: Placeholders) -> Item:
-        """The item after the update. What is on the right sides is the item before it."""
-        # A change replaces what is at its target, so that only what is inside of values needs a copy of its own.
+        """Return the item after the update. Operands are read from the item before it."""
+        # A change replaces the value at its target, so only a nested target needs a deep copy.
         changed = dict(item) if self.is_flat else copy.deepcopy(item)
         removed = self.removed
         for target, change in self.changes:
@@ -64,11 +64,11 @@ class Update(Expression):
         return changed
 
     def attributes(self, given: Placeholders) -> set[str]:
-        """The top-level attributes that it touches."""
+        """Return the top-level attributes that it changes."""
         return {str(given.names.get(str(path[0]), path[0])) for path in self.targets}
 
     def touched(self, item: Item, given: Placeholders) -> Item:
-        """What an item has at the paths that the update names."""
+        """Return the values of an item at the targets."""
         return paths.project(item, self.targets, given.names)
 
 
@@ -78,7 +78,7 @@ class KeyCondition(Expression):
 
     parts: Sequence[KeyPart]
 
-    def resolved(self, given: Placeholders) -> list[tuple[str, str, list[Value]]]:
+    def resolve(self, given: Placeholders) -> list[tuple[str, str, list[Value]]]:
         return [
             (given.names.get(name, name), operator, [given.values[value] for value in values])
             for name, operator, values in self.parts
@@ -93,14 +93,14 @@ class Projection(Expression):
         return paths.project(item, self.paths, given.names)
 
     def attributes(self, given: Placeholders) -> set[str]:
-        """The top-level attributes that it shows a part of."""
-        return {str(paths.resolved(path, given.names)[0]) for path in self.paths}
+        """Return the top-level attributes that it includes."""
+        return {str(paths.resolve(path, given.names)[0]) for path in self.paths}
 
 
 NO_UPDATE = Update(frozenset(), (), (), (), (), is_flat=True)
 
 
-@lru_cache(KEPT_TEXTS)
+@lru_cache(CACHE_SIZE)
 def condition(text: str, kind: str = "ConditionExpression") -> Condition:
     parser = _parser(text, kind)
     holds = parser.disjunction()
@@ -108,7 +108,7 @@ def condition(text: str, kind: str = "ConditionExpression") -> Condition:
     return Condition(parser.placeholders, parser.checks, holds, frozenset(parser.named))
 
 
-@lru_cache(KEPT_TEXTS)
+@lru_cache(CACHE_SIZE)
 def update(text: str) -> Update:
     kind = "UpdateExpression"
     parser = _parser(text, kind)
@@ -116,11 +116,11 @@ def update(text: str) -> Update:
     targets = [*(target for target, _ in changes), *removed]
     is_flat = all(len(path) == 1 for path in targets)
     if len(targets) > 1:
-        parser.require(lambda given: paths.require_apart(targets, given.names, kind))
+        parser.require(lambda given: paths.require_no_overlap(targets, given.names, kind))
     return Update(parser.placeholders, parser.checks, changes, removed, targets, is_flat)
 
 
-@lru_cache(KEPT_TEXTS)
+@lru_cache(CACHE_SIZE)
 def key_condition(text: str) -> KeyCondition:
     parser = _parser(text, "KeyConditionExpression")
     parts = list(parser.key_parts())
@@ -128,20 +128,20 @@ def key_condition(text: str) -> KeyCondition:
     return KeyCondition(parser.placeholders, parser.checks, parts)
 
 
-@lru_cache(KEPT_TEXTS)
+@lru_cache(CACHE_SIZE)
 def projection(text: str) -> Projection:
     kind = "ProjectionExpression"
     parser = _parser(text, kind)
     shown = list(parser.paths())
     parser.require_end()
     if len(shown) > 1:
-        parser.require(lambda given: paths.require_apart(shown, given.names, kind))
+        parser.require(lambda given: paths.require_no_overlap(shown, given.names, kind))
     return Projection(parser.placeholders, parser.checks, shown)
 
 
 def _parser(text: str, kind: str) -> Parser:
     if not text.strip():
         raise ValidationException(f"Invalid {kind}: The expression can not be empty;")
-    if len(text.encode()) > TEXT_BYTES:
+    if len(text.encode()) > MAX_EXPRESSION_BYTES:
         raise ValidationException(f"Invalid {kind}: Expression size has exceeded the maximum allowed size;")
     return Parser(text, kind)

@@ -1,4 +1,4 @@
-"""The grammar of expressions: recursive descent over one text, which gives functions."""
+"""The grammar of expressions: a recursive descent parser that returns functions."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,27 +11,26 @@ from engines.dynamolite.errors import ValidationException
 from engines.dynamolite.paths import Path, Step
 from engines.dynamolite.reserved import RESERVED
 from engines.dynamolite.updates import Change
-from engines.dynamolite.values import NESTING, SETS
+from engines.dynamolite.values import MAX_NESTING, SETS
 
-OPERATORS = 300
-CHOICES = 100
-LARGEST_POSITION = 2**31 - 1
+MAX_OPERATORS = 300
+MAX_IN_OPERANDS = 100
+MAX_LIST_POSITION = 2**31 - 1
 
 _TOKENS = re.compile(r"\s*(?:([A-Za-z][A-Za-z0-9_]*|[#:][A-Za-z0-9_]+)|(0|[1-9][0-9]*)|(<>|<=|>=|[=<>(),.\[\]+-]))")
 _OPERATORS = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "BETWEEN", "IN", "+", "-"})
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FUNCTIONS = frozenset({"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains"})
 
-# The sort key's or the partition key's name, an operator, and the placeholders of its operands.
+# The name of a key attribute, an operator, and the placeholders of its operands.
 KeyPart = tuple[str, str, Sequence[str]]
 
 
 @dataclass(slots=True)
 class Parser:
-    """Every failure is a `ValidationException` that shows where it happened.
+    """Every failure is a `ValidationException` with the token at which it happened.
 
-    `checks` are what is left to check when a request brings its names and values; `named` are the first steps of all
-    paths.
+    `checks` are the checks of the values of placeholders; `named` are the first steps of all paths.
     """
 
     text: str
@@ -43,15 +42,15 @@ class Parser:
 
     def __post_init__(self) -> None:
         self.tokens = []
-        place = 0
+        position = 0
         text = self.text.rstrip()
-        while place < len(text):
-            found = _TOKENS.match(text, place)
+        while position < len(text):
+            found = _TOKENS.match(text, position)
             if found is None:
-                raise ValidationException(f'Invalid {self.kind}: Syntax error; token: "{text[place:].strip()[0]}"')
+                raise ValidationException(f'Invalid {self.kind}: Syntax error; token: "{text[position:].strip()[0]}"')
             self.tokens.append(found[0].strip())
-            place = found.end()
-        if sum(token.upper() in _OPERATORS for token in self.tokens) > OPERATORS:
+            position = found.end()
+        if sum(token.upper() in _OPERATORS for token in self.tokens) > MAX_OPERATORS:
             raise ValidationException(f"Invalid {self.kind}: The expression contains too many operators")
 
     @property
@@ -71,7 +70,7 @@ class Parser:
     def take(self) -> str:
         token = self.next
         if not token:
-            self.refuse()
+            self.fail()
         self.position += 1
         return token
 
@@ -83,23 +82,23 @@ class Parser:
 
     def expect(self, wanted: str) -> None:
         if not self.takes(wanted):
-            self.refuse()
+            self.fail()
 
-    def refuse(self) -> NoReturn:
+    def fail(self) -> NoReturn:
         near = " ".join(self.tokens[max(0, self.position - 1) : self.position + 2])
         raise ValidationException(f'Invalid {self.kind}: Syntax error; token: "{self.next or "<EOF>"}", near: "{near}"')
 
     def require_end(self) -> None:
         if self.next:
-            self.refuse()
+            self.fail()
 
     def require_single_parentheses(self, opened: int) -> None:
-        """Raise for `((…))`. The position is behind the outer parentheses."""
+        """Raise for `((…))`. The position is after the outer parentheses."""
         if self.tokens[opened] != "(" or self.tokens[self.position - 2] != ")":
             return
         depth = 0
-        for place in range(opened, self.position - 2):
-            depth += {"(": 1, ")": -1}.get(self.tokens[place], 0)
+        for index in range(opened, self.position - 2):
+            depth += {"(": 1, ")": -1}.get(self.tokens[index], 0)
             if depth == 0:
                 return
         raise ValidationException(f"Invalid {self.kind}: The expression has redundant parentheses;")
@@ -144,7 +143,7 @@ class Parser:
             return self.choice(left)
         if operator not in ORDERS and operator not in {"=", "<>"}:
             self.position -= 1
-            self.refuse()
+            self.fail()
         right = self.operand()
         if operator in ORDERS:
             self.require(conditions.require_types([left, right], conditions.ORDERED_TYPES, self.kind, operator))
@@ -168,7 +167,7 @@ class Parser:
         while self.takes(","):
             choices.append(self.operand())
         self.expect(")")
-        if len(choices) > CHOICES:
+        if len(choices) > MAX_IN_OPERANDS:
             raise ValidationException(f"Invalid {self.kind}: The IN operator is provided with too many operands")
         self.require(conditions.require_distinct([left, *choices], self.kind, "IN"))
         matches = [conditions.compared(left, "=", choice) for choice in choices]
@@ -222,7 +221,7 @@ class Parser:
                 self.expect("]")
             else:
                 break
-        if len(steps) > NESTING:
+        if len(steps) > MAX_NESTING:
             raise ValidationException(f"Invalid {self.kind}: The document path has too many nesting levels")
         return tuple(steps)
 
@@ -230,8 +229,8 @@ class Parser:
         token = self.take()
         if not token.isdigit():
             self.position -= 1
-            self.refuse()
-        if int(token) > LARGEST_POSITION:
+            self.fail()
+        if int(token) > MAX_LIST_POSITION:
             raise ValidationException(f"Invalid {self.kind}: List index is not within the allowable range: [{token}]")
         return int(token)
 
@@ -239,7 +238,7 @@ class Parser:
         token = self.take()
         if token[0] != "#" and not token[0].isalpha():
             self.position -= 1
-            self.refuse()
+            self.fail()
         if token.upper() in RESERVED:
             raise ValidationException(
                 f"Invalid {self.kind}: Attribute name is a reserved keyword; reserved keyword: {token}"
@@ -254,7 +253,7 @@ class Parser:
     # Updates
 
     def clauses(self) -> tuple[list[tuple[Path, Change]], list[Path]]:
-        """The changes with their targets, and the paths to remove."""
+        """Return the changes with their targets, and the paths to remove."""
         changes: list[tuple[Path, Change]] = []
         removed: list[Path] = []
         seen: set[str] = set()
@@ -262,7 +261,7 @@ class Parser:
             clause = self.take().upper()
             if clause in seen or clause not in {*_CLAUSES, "REMOVE"}:
                 self.position -= 1
-                self.refuse()
+                self.fail()
             seen.add(clause)
             if clause == "REMOVE":
                 removed += self.paths()
@@ -270,7 +269,7 @@ class Parser:
             changes.append(self.change(_CLAUSES[clause]))
             while self.takes(","):
                 changes.append(self.change(_CLAUSES[clause]))
-        # What is put behind a list's end is put there in the order of the positions.
+        # Values after the end of a list are appended in the order of their positions.
         changes.sort(key=lambda change: change[0][-1] if isinstance(change[0][-1], int) else 0)
         return changes, removed
 
@@ -371,14 +370,14 @@ class Parser:
         operator = self.take()
         if operator not in _MIRRORED:
             self.position -= 1
-            self.refuse()
+            self.fail()
         return operator
 
     def value(self) -> str:
         token = self.take()
         if token[0] != ":":
             self.position -= 1
-            self.refuse()
+            self.fail()
         return token
 
 

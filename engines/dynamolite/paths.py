@@ -1,13 +1,13 @@
-"""Document paths: `a`, `#n`, `a.b[3]`, and what is at their end."""
+"""Document paths such as `a`, `#n` and `a.b[3]`: read, set, remove and project the values at them."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from engines.dynamolite.errors import Misfit, ValidationException
-from engines.dynamolite.values import NESTING, Item, Value, nesting
+from engines.dynamolite.errors import ItemValidationError, ValidationException
+from engines.dynamolite.values import MAX_NESTING, Item, Value, nesting_depth
 
-# A path's steps are names, placeholders of names, and list positions.
+# A name, a placeholder of a name, or a list position.
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
 Names: TypeAlias = Mapping[str, str]
@@ -15,17 +15,17 @@ Names: TypeAlias = Mapping[str, str]
 NO_NAMES: Names = {}
 
 
-def resolved(path: Path, names: Names) -> Path:
-    """A path with attributes' names in the place of their placeholders."""
+def resolve(path: Path, names: Names) -> Path:
+    """Replace the placeholders in a path by the names."""
     return tuple([names.get(step, step) if isinstance(step, str) else step for step in path]) if names else path
 
 
-def require_apart(paths: Sequence[Path], names: Names, kind: str) -> None:
-    """Raise where one path is at or inside of another's end."""
-    found = [resolved(path, names) for path in paths]
-    if len({path[0] for path in found}) == len(found):
+def require_no_overlap(paths: Sequence[Path], names: Names, kind: str) -> None:
+    """Raise `ValidationException` if a path is equal to another, or a prefix of it."""
+    resolved = [resolve(path, names) for path in paths]
+    if len({path[0] for path in resolved}) == len(resolved):
         return
-    for one, other in itertools.combinations(found, 2):
+    for one, other in itertools.combinations(resolved, 2):
         if one[: len(other)] == other[: len(one)]:
             raise ValidationException(
                 f"Invalid {kind}: Two document paths overlap with each other; must remove or rewrite one of these "
@@ -34,9 +34,9 @@ def require_apart(paths: Sequence[Path], names: Names, kind: str) -> None:
 
 
 def find(item: Item, path: Path, names: Names) -> Value | None:
-    """What is at a path's end; None where the path leads nowhere."""
+    """Return the value at a path; None if there is none."""
     value: Value | None = {"M": item}
-    for step in resolved(path, names):
+    for step in resolve(path, names):
         if value is None:
             return None
         value = _member(value, step)
@@ -51,10 +51,10 @@ def _member(value: Value, step: Step) -> Value | None:
     return members[step] if step < len(members) else None
 
 
-def put(item: Item, path: Path, names: Names, value: Value) -> None:
-    """Put a value at a path's end; behind a list's end means at its end."""
-    if len(path) - 1 + nesting(value) > NESTING:
-        raise Misfit("Nesting Levels have exceeded supported limits: attributes nest too deeply")
+def set_at(item: Item, path: Path, names: Names, value: Value) -> None:
+    """Set the value at a path. A position after the end of a list appends to it."""
+    if len(path) - 1 + nesting_depth(value) > MAX_NESTING:
+        raise ItemValidationError("Nesting Levels have exceeded supported limits: attributes nest too deeply")
     parent, last = _parent(item, path, names)
     if isinstance(last, str):
         parent["M"][last] = value
@@ -64,8 +64,8 @@ def put(item: Item, path: Path, names: Names, value: Value) -> None:
         parent["L"].append(value)
 
 
-def remove(item: Item, path: Path, names: Names) -> None:
-    """Remove what is at a path's end, if anything is there."""
+def remove_at(item: Item, path: Path, names: Names) -> None:
+    """Remove the value at a path, if there is one."""
     parent, last = _parent(item, path, names)
     if isinstance(last, str):
         parent["M"].pop(last, None)
@@ -74,54 +74,54 @@ def remove(item: Item, path: Path, names: Names) -> None:
 
 
 def remove_all(item: Item, paths: Sequence[Path], names: Names) -> None:
-    """Remove what is at several paths, whose list positions are those before the first removal."""
+    """Remove the values at several paths. All list positions are those before the removal."""
     if len(paths) == 1:
-        remove(item, paths[0], names)
+        remove_at(item, paths[0], names)
         return
 
-    def from_the_end(path: Path) -> list[tuple[bool, Step]]:
+    def sort_key(path: Path) -> list[tuple[bool, Step]]:
         return [(isinstance(step, int), step) for step in path]
 
-    for path in sorted((resolved(path, names) for path in paths), key=from_the_end, reverse=True):
-        remove(item, path, NO_NAMES)
+    for path in sorted((resolve(path, names) for path in paths), key=sort_key, reverse=True):
+        remove_at(item, path, NO_NAMES)
 
 
 def _parent(item: Item, path: Path, names: Names) -> tuple[Value, Step]:
-    """The map or list that holds a path's end. Raises where it is not there."""
+    """Return the map or list that contains the value at a path. Raises `ItemValidationError`."""
     value: Value | None = {"M": item}
-    steps = resolved(path, names)
+    steps = resolve(path, names)
     for step in steps[:-1]:
         value = None if value is None else _member(value, step)
     if value is None or ("L" if isinstance(steps[-1], int) else "M") not in value:
-        raise Misfit("The document path provided in the update expression is invalid for update")
+        raise ItemValidationError("The document path provided in the update expression is invalid for update")
     return value, steps[-1]
 
 
 def project(item: Item, paths: Sequence[Path], names: Names) -> Item:
-    """What is at some paths, inside of the maps and lists that lead there."""
+    """Return the values at some paths, inside of the same maps and lists."""
     found: Item = {}
     for path in paths:
         value = find(item, path, names)
         if value is not None:
-            _keep(found, resolved(path, names), value)
-    return {name: _without_gaps(value) for name, value in found.items()}
+            _insert(found, resolve(path, names), value)
+    return {name: _compact(value) for name, value in found.items()}
 
 
-def _keep(found: Item, steps: Path, value: Value) -> None:
-    """Put a projected value where it was. Lists keep their members' positions until `_without_gaps`."""
-    place: Any = found
+def _insert(found: Item, steps: Path, value: Value) -> None:
+    """Insert a projected value. Lists are maps from positions to members until `_compact`."""
+    target: Any = found
     for step, following in itertools.pairwise([*steps, None]):
         if following is None:
-            place[step] = value
+            target[step] = value
         else:
             kind = "L" if isinstance(following, int) else "M"
-            place = place.setdefault(step, {kind: {}})[kind]
+            target = target.setdefault(step, {kind: {}})[kind]
 
 
-def _without_gaps(value: Value) -> Value:
+def _compact(value: Value) -> Value:
     kind, content = next(iter(value.items()))
     if kind == "L" and isinstance(content, dict):
-        return {"L": [_without_gaps(content[position]) for position in sorted(content)]}
+        return {"L": [_compact(content[position]) for position in sorted(content)]}
     if kind == "M":
-        return {"M": {name: _without_gaps(member) for name, member in content.items()}}
+        return {"M": {name: _compact(member) for name, member in content.items()}}
     return value

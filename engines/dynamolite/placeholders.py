@@ -1,17 +1,17 @@
-"""What a request brings for the open places of its expressions."""
+"""The placeholders in the expressions of a request: names (`#n`) and values (`:v`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engines.dynamolite.errors import SerializationException, ValidationException
-from engines.dynamolite.values import Value, checked, is_plain
+from engines.dynamolite.values import Value, is_plain, normalize
 
-NOTHING: frozenset[str] = frozenset()
+EMPTY: frozenset[str] = frozenset()
 
 
-class Mentioning(Protocol):
-    """An expression: it mentions placeholders, and checks whether it can work with what they stand for."""
+class HasPlaceholders(Protocol):
+    """An expression: the placeholders that it uses, and the checks of their values."""
 
     @property
     def placeholders(self) -> frozenset[str]: ...
@@ -42,25 +42,25 @@ class Placeholders:
             _require_map(values, "ExpressionAttributeValues")
             for placeholder, value in values.items():
                 if not is_plain(value):
-                    values[placeholder] = checked(value)
+                    values[placeholder] = normalize(value)
         return cls(names or {}, values or {})
 
-    def require_fit(self, *expressions: Mentioning | None) -> None:
-        """Raise for a placeholder that no expression mentions, for one that nobody gave, and for what cannot work."""
-        used = NOTHING
+    def validate(self, *expressions: HasPlaceholders | None) -> None:
+        """Raise `ValidationException` for an unused or undefined placeholder, and for a failed check."""
+        used = EMPTY
         for expression in expressions:
             if expression is not None:
                 used = used | expression.placeholders if used else expression.placeholders
         if len(used) != len(self.names) + len(self.values) or not (
             self.names.keys() <= used and self.values.keys() <= used
         ):
-            self._refuse(used)
+            self._raise_mismatch(used)
         for expression in expressions:
             if expression is not None and expression.checks:
                 for check in expression.checks:
                     check(self)
 
-    def _refuse(self, used: frozenset[str]) -> None:
+    def _raise_mismatch(self, used: frozenset[str]) -> None:
         for given, name in ((self.names, "ExpressionAttributeNames"), (self.values, "ExpressionAttributeValues")):
             if unused := given.keys() - used:
                 keys = ", ".join(sorted(unused))

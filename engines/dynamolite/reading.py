@@ -8,40 +8,40 @@ import orjson
 from engines.dynamolite import expressions
 from engines.dynamolite.conditions import require_between
 from engines.dynamolite.errors import (
-    Misfit,
-    Refusal,
+    DynamoDbError,
+    ItemValidationError,
     TransactionCanceledException,
     ValidationException,
 )
 from engines.dynamolite.placeholders import Placeholders
 from engines.dynamolite.requests import (
-    Answer,
-    Decision,
     Operation,
     Request,
-    choice_of,
-    count_of,
-    find_shelf,
-    is_set,
-    list_of,
-    map_of,
-    refuse_legacy,
+    Response,
+    Result,
+    get_table,
+    read_bool,
+    read_choice,
+    read_count,
+    read_list,
+    read_map,
+    reject_unsupported,
 )
-from engines.dynamolite.rows import Place, Range, Row, Shelf, Store
-from engines.dynamolite.tables import Index, Keys
-from engines.dynamolite.values import SortableKey, Value, after_prefix, checked_item, size
+from engines.dynamolite.schema import IndexSchema, KeySchema
+from engines.dynamolite.store import Range, Row, RowKey, Store, Table
+from engines.dynamolite.values import SortableKey, Value, after_prefix, normalize_item, size
 
-TRANSACTION_ITEMS = 100
-BATCH_GET_KEYS = 100
-BATCH_GET_BYTES = 16 * 1024 * 1024
-PAGE_BYTES = 1024 * 1024
-UNLIMITED = -1
+MAX_TRANSACTION_ITEMS = 100
+MAX_BATCH_KEYS = 100
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+MAX_PAGE_BYTES = 1024 * 1024
+NO_LIMIT = -1
 
 _SELECT = ("ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "COUNT", "SPECIFIC_ATTRIBUTES")
 
 
-class Reads:
-    """The operations on a store. Every read sees all that was answered before it."""
+class ReadOperations:
+    """Every read sees all writes that were answered before it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,115 +53,115 @@ class Reads:
             "TransactGetItems": self._transact_get_items,
         }
 
-    def _get_item(self, request: Request) -> Decision:
-        refuse_legacy(request)
-        is_set(request, "ConsistentRead")
-        shelf = find_shelf(self._store, request)
-        show = _shower(request)
-        found = shelf.get(shelf.table.keys.exactly(checked_item(request.get("Key"))))
-        return ({} if found is None else {"Item": show(found)}), ()
+    def _get_item(self, request: Request) -> Result:
+        reject_unsupported(request)
+        read_bool(request, "ConsistentRead")
+        table = get_table(self._store, request)
+        project = _projector(request)
+        found = table.get(table.schema.keys.from_key(normalize_item(request.get("Key"))))
+        return ({} if found is None else {"Item": project(found)}), ()
 
-    def _batch_get_item(self, request: Request) -> Decision:
+    def _batch_get_item(self, request: Request) -> Result:
         found: dict[str, list[Any]] = {}
-        left: dict[str, Any] = {}
-        budget, total = BATCH_GET_BYTES, 0
-        for name, wanted in map_of(request, "RequestItems").items():
-            shelf, keys, places = self._batched(name, wanted)
-            show = _shower(wanted)
-            total += len(places)
-            if total > BATCH_GET_KEYS:
+        unprocessed: dict[str, Any] = {}
+        budget, total = MAX_BATCH_BYTES, 0
+        for name, get in read_map(request, "RequestItems").items():
+            table, keys, row_keys = self._batch_keys(name, get)
+            project = _projector(get)
+            total += len(row_keys)
+            if total > MAX_BATCH_KEYS:
                 raise ValidationException("Too many items requested for the BatchGetItem call")
             items = found.setdefault(name, [])
-            for key, place in zip(keys, places, strict=True):
-                raw = shelf.get(place) if budget > 0 else None
+            for key, row_key in zip(keys, row_keys, strict=True):
+                raw = table.get(row_key) if budget > 0 else None
                 budget -= 0 if raw is None else len(raw)
                 if budget < 0:
-                    left.setdefault(name, {**wanted, "Keys": []})["Keys"].append(key)
+                    unprocessed.setdefault(name, {**get, "Keys": []})["Keys"].append(key)
                 elif raw is not None:
-                    items.append(show(raw))
-        return {"Responses": found, "UnprocessedKeys": left}, ()
+                    items.append(project(raw))
+        return {"Responses": found, "UnprocessedKeys": unprocessed}, ()
 
-    def _batched(self, name: str, wanted: Request) -> tuple[Shelf, list[Any], list[Place]]:
-        refuse_legacy(wanted)
-        shelf = find_shelf(self._store, {"TableName": name})
-        keys = list_of(wanted, "Keys")
-        places = [shelf.table.keys.exactly(checked_item(key)) for key in keys]
-        if not places:
+    def _batch_keys(self, name: str, get: Request) -> tuple[Table, list[Any], list[RowKey]]:
+        reject_unsupported(get)
+        table = get_table(self._store, {"TableName": name})
+        keys = read_list(get, "Keys")
+        row_keys = [table.schema.keys.from_key(normalize_item(key)) for key in keys]
+        if not row_keys:
             raise ValidationException("1 validation error detected: a table of a batch must have one key at least")
-        if len(set(places)) != len(places):
+        if len(set(row_keys)) != len(row_keys):
             raise ValidationException("Provided list of item keys contains duplicates")
-        return shelf, keys, places
+        return table, keys, row_keys
 
-    def _transact_get_items(self, request: Request) -> Decision:
-        actions = list_of(request, "TransactItems")
-        if not 1 <= len(actions) <= TRANSACTION_ITEMS:
-            raise ValidationException(f"A transaction has 1 to {TRANSACTION_ITEMS} items")
-        asked: list[tuple[Shelf, Place, Callable[[bytes], Any]]] = []
-        reasons: list[Refusal | None] = []
+    def _transact_get_items(self, request: Request) -> Result:
+        actions = read_list(request, "TransactItems")
+        if not 1 <= len(actions) <= MAX_TRANSACTION_ITEMS:
+            raise ValidationException(f"A transaction has 1 to {MAX_TRANSACTION_ITEMS} items")
+        gets: list[tuple[Table, RowKey, Callable[[bytes], Any]]] = []
+        reasons: list[DynamoDbError | None] = []
         for action in actions:
-            wanted = action.get("Get")
-            if wanted is None:
+            get = action.get("Get")
+            if get is None:
                 raise ValidationException("1 validation error detected: Value null at 'transactItems.get': not null")
-            shelf, show = find_shelf(self._store, wanted), _shower(wanted)
+            table, project = get_table(self._store, get), _projector(get)
             try:
-                asked.append((shelf, shelf.table.keys.exactly(checked_item(wanted.get("Key"))), show))
+                gets.append((table, table.schema.keys.from_key(normalize_item(get.get("Key"))), project))
                 reasons.append(None)
-            except Misfit as misfit:
-                reasons.append(misfit)
-        if len({(shelf, place) for shelf, place, _ in asked}) != len(asked):
+            except ItemValidationError as error:
+                reasons.append(error)
+        if len({(table, key) for table, key, _ in gets}) != len(gets):
             raise ValidationException("Transaction request cannot include multiple operations on one item")
         if any(reasons):
             raise TransactionCanceledException(reasons)
-        found = [(show, shelf.get(place)) for shelf, place, show in asked]
-        return {"Responses": [{} if raw is None else {"Item": show(raw)} for show, raw in found]}, ()
+        found = [(project, table.get(key)) for table, key, project in gets]
+        return {"Responses": [{} if raw is None else {"Item": project(raw)} for project, raw in found]}, ()
 
-    def _query(self, request: Request) -> Decision:
-        refuse_legacy(request)
-        shelf = find_shelf(self._store, request)
+    def _query(self, request: Request) -> Result:
+        reject_unsupported(request)
+        table = get_table(self._store, request)
         text = request.get("KeyConditionExpression")
         if text is None:
             raise ValidationException("Either the KeyConditions or KeyConditionExpression parameter must be specified")
         condition = expressions.key_condition(text)
-        reading = Reading(request, shelf, condition)
-        partition, within = _bounds(reading.keys, condition.resolved(reading.given))
-        reading.refuse_filtered_keys()
-        after = reading.after()
-        if after is not None and (after[0] != partition or not within.holds(after[1])):
+        read = PagedRead(request, table, condition)
+        partition, bounds = _parse_key_condition(read.keys, condition.resolve(read.given))
+        read.require_no_key_filter()
+        start = read.start_key()
+        if start is not None and (start[0] != partition or not bounds.contains(start[1])):
             raise ValidationException("The provided starting key does not match the range key predicate")
-        is_forward = is_set(request, "ScanIndexForward", otherwise=True)
-        rest = None if after is None else after[1:]
-        rows = shelf.query(reading.index_name, partition, within, after=rest, forward=is_forward, limit=reading.limit)
-        return reading.page(rows), ()
+        is_forward = read_bool(request, "ScanIndexForward", default=True)
+        after = None if start is None else start[1:]
+        rows = table.query(read.index_name, partition, bounds, after=after, forward=is_forward, limit=read.limit)
+        return read.page(rows), ()
 
-    def _scan(self, request: Request) -> Decision:
-        refuse_legacy(request)
-        shelf = find_shelf(self._store, request)
-        reading = Reading(request, shelf, None)
-        return reading.page(shelf.scan(reading.index_name, reading.after(), reading.limit)), ()
+    def _scan(self, request: Request) -> Result:
+        reject_unsupported(request)
+        table = get_table(self._store, request)
+        read = PagedRead(request, table, None)
+        return read.page(table.scan(read.index_name, read.start_key(), read.limit)), ()
 
 
-class Reading:
-    """What queries and scans share: where they go on, what they leave out, where they stop."""
+class PagedRead:
+    """The common part of Query and Scan: index, start key, filter, projection, limits of a page."""
 
-    def __init__(self, request: Request, shelf: Shelf, key_condition: expressions.KeyCondition | None) -> None:
+    def __init__(self, request: Request, table: Table, key_condition: expressions.KeyCondition | None) -> None:
         self._request = request
-        self._table = shelf.table
-        self._index = _index(shelf, request)
+        self._schema = table.schema
+        self._index = _index(table, request)
         self.given = Placeholders.of(request)
-        filtering, projecting = request.get("FilterExpression"), request.get("ProjectionExpression")
-        self._filter = None if filtering is None else expressions.condition(filtering, "FilterExpression")
-        self._projection = None if projecting is None else expressions.projection(projecting)
-        self.given.require_fit(self._filter, self._projection, key_condition)
-        self.limit = count_of(request, "Limit") or UNLIMITED
-        if is_set(request, "ConsistentRead") and self._index is not None and self._index.is_global:
+        filter_, projection = request.get("FilterExpression"), request.get("ProjectionExpression")
+        self._filter = None if filter_ is None else expressions.condition(filter_, "FilterExpression")
+        self._projection = None if projection is None else expressions.projection(projection)
+        self.given.validate(self._filter, self._projection, key_condition)
+        self.limit = read_count(request, "Limit") or NO_LIMIT
+        if read_bool(request, "ConsistentRead") and self._index is not None and self._index.is_global:
             raise ValidationException("Consistent reads are not supported on global secondary indexes")
-        self._select = choice_of(request, "Select", _SELECT)
+        self._select = read_choice(request, "Select", _SELECT)
         self._require_select()
-        self._shows_whole = self._is_whole()
+        self._is_unprojected = self._reads_whole_items()
 
     @property
-    def keys(self) -> Keys:
-        return self._table.keys if self._index is None else self._index.keys
+    def keys(self) -> KeySchema:
+        return self._schema.keys if self._index is None else self._index.keys
 
     @property
     def index_name(self) -> str | None:
@@ -169,7 +169,7 @@ class Reading:
 
     @property
     def _key_names(self) -> list[str]:
-        return list(dict.fromkeys((*self.keys.names, *self._table.keys.names)))
+        return list(dict.fromkeys((*self.keys.names, *self._schema.keys.names)))
 
     def _require_select(self) -> None:
         if self._projection is not None and self._select not in {None, "SPECIFIC_ATTRIBUTES"}:
@@ -179,123 +179,123 @@ class Reading:
         if self._index is None and self._select == "ALL_PROJECTED_ATTRIBUTES":
             raise ValidationException("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
 
-    def _is_whole(self) -> bool:
-        """Whether whole items are read, or what an index holds of them. Raises where an index lacks what is asked."""
+    def _reads_whole_items(self) -> bool:
+        """Whether the read returns all attributes, not only those of the index. Raises `ValidationException`."""
         index = self._index
         if index is None or index.projection == "ALL":
             return True
         if self._filter is not None and (missing := self._filter.attributes(self.given) - index.included):
             raise ValidationException(f"Secondary index {index.name} does not project filter attributes: {missing}")
         wanted = set() if self._projection is None else self._projection.attributes(self.given)
-        reaches_out = self._select == "ALL_ATTRIBUTES" or not wanted <= index.included
-        # An index of the same partition fetches the rest from its table.
-        if reaches_out and index.is_global:
+        needs_table = self._select == "ALL_ATTRIBUTES" or not wanted <= index.included
+        # Only a local index can fetch the other attributes from its table.
+        if needs_table and index.is_global:
             raise ValidationException(f"Global secondary index {index.name} does not project {wanted or 'everything'}")
-        return reaches_out
+        return needs_table
 
-    def refuse_filtered_keys(self) -> None:
+    def require_no_key_filter(self) -> None:
         named = set() if self._filter is None else self._filter.attributes(self.given)
         if keys := named.intersection(self.keys.names):
             raise ValidationException(f"Filter Expression can only contain non-primary key attributes: {min(keys)}")
 
-    def after(self) -> list[SortableKey] | None:
-        """The whole key behind which to go on."""
+    def start_key(self) -> list[SortableKey] | None:
+        """Return the whole key after which the page starts."""
         key = self._request.get("ExclusiveStartKey")
         if key is None:
             return None
-        key = checked_item(key)
+        key = normalize_item(key)
         if key.keys() != set(self._key_names):
             raise ValidationException("The provided starting key is invalid")
-        own = self._table.keys.of_item(key)
-        return [*own] if self._index is None else [*self._index.keys.of_item(key), *own]
+        table_key = self._schema.keys.from_item(key)
+        return [*table_key] if self._index is None else [*self._index.keys.from_item(key), *table_key]
 
-    def page(self, rows: Iterator[Row]) -> Answer:
+    def page(self, rows: Iterator[Row]) -> Response:
         items: list[Any] = []
         read: list[Row] = []
-        room = _Room()
+        size = _PageSize()
         is_cut = False
         for row in rows:
             read.append(row)
-            if (shown := self._shown(row)) is not None:
-                items.append(shown)
-            if room.is_passed_by(row):
+            if (item := self._project(row)) is not None:
+                items.append(item)
+            if size.exceeds_limit_with(row):
                 is_cut = True
                 break
-        answer: Answer = {"Count": len(items), "ScannedCount": len(read)}
+        response: Response = {"Count": len(items), "ScannedCount": len(read)}
         if self._select != "COUNT":
-            answer["Items"] = items
+            response["Items"] = items
         if is_cut or len(read) == self.limit:
-            item = read[-1].item()
-            answer["LastEvaluatedKey"] = {name: item[name] for name in self._key_names}
-        return answer
+            last = read[-1].item()
+            response["LastEvaluatedKey"] = {name: last[name] for name in self._key_names}
+        return response
 
-    def _shown(self, row: Row) -> Any:
-        """A row as it is sent, None where the filter leaves it out."""
-        if self._shows_whole and self._filter is None and self._projection is None:
+    def _project(self, row: Row) -> Any:
+        """Return what the response has of a row; None if the filter excludes it."""
+        if self._is_unprojected and self._filter is None and self._projection is None:
             return orjson.Fragment(row.raw)
         item = row.item()
-        if self._index is not None and not self._shows_whole:
-            item = self._index.visible(item)
+        if self._index is not None and not self._is_unprojected:
+            item = self._index.project(item)
         if self._filter is not None and not self._filter.holds(item, self.given):
             return None
         return item if self._projection is None else self._projection.apply(item, self.given)
 
 
-class _Room:
-    """How much of a page is left."""
+class _PageSize:
+    """The size of the rows of a page so far."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._raw = 0
         self._exact = 0
 
-    def is_passed_by(self, row: Row) -> bool:
-        """Whether this row and those before it are more than a page holds."""
+    def exceeds_limit_with(self, row: Row) -> bool:
+        """Add a row. Returns whether the page is larger than its limit."""
         self._rows.append(row)
         self._raw += len(row.raw)
-        # JSON is longer than what DynamoDB counts: the exact size matters only near the limit.
-        if self._raw <= PAGE_BYTES:
+        # JSON is never shorter than the size that DynamoDB counts, which is slower to compute.
+        if self._raw <= MAX_PAGE_BYTES:
             return False
         self._exact += sum(size(each.item()) for each in self._rows)
         self._rows.clear()
-        return self._exact > PAGE_BYTES
+        return self._exact > MAX_PAGE_BYTES
 
 
-def _index(shelf: Shelf, request: Request) -> Index | None:
+def _index(table: Table, request: Request) -> IndexSchema | None:
     name = request.get("IndexName")
     if name is None:
         return None
-    if name not in shelf.table.indexes:
+    if name not in table.schema.indexes:
         raise ValidationException(f"The table does not have the specified index: {name}")
-    return shelf.table.indexes[name]
+    return table.schema.indexes[name]
 
 
-def _shower(request: Request) -> Callable[[bytes], Any]:
-    """What makes of a stored item what a request asks to see."""
+def _projector(request: Request) -> Callable[[bytes], Any]:
+    """Return the function from a stored item to its projection."""
     text, given = request.get("ProjectionExpression"), Placeholders.of(request)
     projection = None if text is None else expressions.projection(text)
-    given.require_fit(projection)
+    given.validate(projection)
     return orjson.Fragment if projection is None else lambda raw: projection.apply(orjson.loads(raw), given)
 
 
-def _bounds(keys: Keys, parts: list[tuple[str, str, list[Value]]]) -> tuple[SortableKey, Range]:
-    """Where a key condition looks."""
+def _parse_key_condition(keys: KeySchema, parts: list[tuple[str, str, list[Value]]]) -> tuple[SortableKey, Range]:
+    """Return the partition key and the range of the sort keys. Raises `ValidationException`."""
     partition: SortableKey | None = None
-    within: Range | None = None
+    bounds: Range | None = None
     for name, operator, values in parts:
         if name == keys.partition and operator == "=" and partition is None:
             partition = keys.partition_operand(values[0])
-        elif name == keys.sort and within is None:
+        elif name == keys.sort and bounds is None:
             if operator == "between":
                 require_between(values[0], values[1], "KeyConditionExpression")
             if operator == "begins_with" and keys.sort_type == "N":
                 raise ValidationException("Invalid KeyConditionExpression: Incorrect operand type for begins_with: N")
-            within = _range(operator, [keys.sort_operand(value) for value in values])
+            bounds = _range(operator, [keys.sort_operand(value) for value in values])
         else:
             raise ValidationException(f"Query key condition not supported: {name} {operator}")
     if partition is None:
         raise ValidationException(f"Query condition missed key schema element: {keys.partition}")
-    return partition, within or Range()
+    return partition, bounds or Range()
 
 
 def _range(operator: str, operands: list[SortableKey]) -> Range:

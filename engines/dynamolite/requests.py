@@ -1,4 +1,4 @@
-"""What operations read from their requests, and what they give back."""
+"""The types of operations, and the parameters of their requests."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -9,16 +9,16 @@ from engines.dynamolite.errors import (
     SerializationException,
     ValidationException,
 )
-from engines.dynamolite.rows import Shelf, Store
+from engines.dynamolite.store import Store, Table
 
 Request: TypeAlias = dict[str, Any]
-Answer: TypeAlias = dict[str, Any]
-# What a request is answered, and the writes that make it true. An operation only looks: who calls it writes.
-Decision: TypeAlias = tuple[Answer, Sequence[Callable[[], object]]]
-Operation: TypeAlias = Callable[[Request], Decision]
+Response: TypeAlias = dict[str, Any]
+# The response and the writes that the caller must execute. The operation itself only reads.
+Result: TypeAlias = tuple[Response, Sequence[Callable[[], object]]]
+Operation: TypeAlias = Callable[[Request], Result]
 
-# From before expressions, or for what is not offered here: refused, rather than ignored.
-LEGACY = (
+# Parameters from before expressions, and those of parallel scans.
+UNSUPPORTED_PARAMETERS = (
     "AttributesToGet",
     "AttributeUpdates",
     "ConditionalOperator",
@@ -33,18 +33,18 @@ LEGACY = (
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}").fullmatch
 
 
-def find_shelf(store: Store, request: Request) -> Shelf:
-    """The table that a request names. Raises where there is none."""
+def get_table(store: Store, request: Request) -> Table:
+    """Return the table that a request names. Raises `ResourceNotFoundException`."""
     name = request.get("TableName")
-    shelf = store.find(name) if type(name) is str else None
-    if shelf is None:
+    table = store.find(name) if type(name) is str else None
+    if table is None:
         require_name(name)
         raise ResourceNotFoundException(f"Requested resource not found: Table: {name} not found")
-    return shelf
+    return table
 
 
 def require_name(name: Any) -> str:
-    """The name of a table or an index."""
+    """Return the name of a table or an index. Raises `ValidationException`."""
     if type(name) is not str or not _NAME(name):
         raise ValidationException(
             "Invalid table/index name.  Table/index names must be between 3 and 255 characters long, and may contain "
@@ -53,33 +53,33 @@ def require_name(name: Any) -> str:
     return name
 
 
-def refuse_legacy(request: Request) -> None:
-    for name in LEGACY:
+def reject_unsupported(request: Request) -> None:
+    for name in UNSUPPORTED_PARAMETERS:
         if request.get(name) is not None:
             raise ValidationException(f"{name} is not offered here")
 
 
-def is_set(request: Request, name: str, *, otherwise: bool = False) -> bool:
+def read_bool(request: Request, name: str, *, default: bool = False) -> bool:
     value = request.get(name)
     if value is None:
-        return otherwise
+        return default
     if type(value) is not bool:
         raise SerializationException(f"{name} must be true or false")
     return value
 
 
-def count_of(request: Request, name: str, *, most: int | None = None) -> int | None:
+def read_count(request: Request, name: str, *, maximum: int | None = None) -> int | None:
     value = request.get(name)
     if value is None:
         return None
     if type(value) is not int:
         raise SerializationException(f"{name} must be a number")
-    if value < 1 or (most is not None and value > most):
-        raise ValidationException(f"{name} must be at least 1" + ("" if most is None else f" and at most {most}"))
+    if value < 1 or (maximum is not None and value > maximum):
+        raise ValidationException(f"{name} must be at least 1" + ("" if maximum is None else f" and at most {maximum}"))
     return value
 
 
-def choice_of(request: Request, name: str, choices: Collection[str]) -> str | None:
+def read_choice(request: Request, name: str, choices: Collection[str]) -> str | None:
     value = request.get(name)
     if value is not None and value not in choices:
         raise ValidationException(
@@ -89,16 +89,16 @@ def choice_of(request: Request, name: str, choices: Collection[str]) -> str | No
     return value
 
 
-def list_of(request: Request, name: str) -> list[Any]:
-    """A list that may be missing."""
+def read_list(request: Request, name: str) -> list[Any]:
+    """Return a list, which may be missing."""
     value = request.get(name)
     if value is not None and type(value) is not list:
         raise SerializationException(f"{name} must be a list")
     return value or []
 
 
-def map_of(request: Request, name: str) -> dict[str, Any]:
-    """A map that must have something in it."""
+def read_map(request: Request, name: str) -> dict[str, Any]:
+    """Return a map, which must not be empty."""
     value = request.get(name)
     if value is not None and type(value) is not dict:
         raise SerializationException(f"{name} must be a map")

@@ -1,4 +1,4 @@
-"""The words that an expression may not use as an attribute's name: a name like these needs a placeholder (`#n`)."""
+"""Reserved words: in an expression an attribute with such a name needs a placeholder (`#n`)."""
 
 RESERVED = frozenset(
     """

@@ -1,4 +1,4 @@
-"""HTTP in front of the service: requests are read as they come, answered together, in order on each connection."""
+"""The HTTP server: batches requests, and answers those of a connection in order."""
 
 import asyncio
 import logging
@@ -8,88 +8,85 @@ from typing import cast
 
 import httptools
 
-from engines.dynamolite.service import Answered, Service
+from engines.dynamolite.service import HttpResponse, Service
 
 logger = logging.getLogger(__name__)
 
-BODY_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
 TARGET = b"x-amz-target"
-SWEEP_SECONDS = 60.0
-PAUSE_SECONDS = 0.2
-"""Without a request, and what has been put off is done."""
+EXPIRY_INTERVAL_SECONDS = 60.0
+IDLE_SECONDS = 0.2
+"""After this time without a request the store makes a checkpoint."""
 
 
 @dataclass(slots=True)
-class Asked:
-    """A request, and the connection that waits for its answer."""
-
+class PendingRequest:
     connection: "Connection"
     operation: str
     body: bytes
-    keeps_open: bool
+    keep_alive: bool
 
 
 class Server:
-    """Collects the requests that arrive in one turn of the event loop, and has them carried out together."""
+    """Handles the requests that arrive in one iteration of the event loop as one batch."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._asked: list[Asked] = []
+        self._pending: list[PendingRequest] = []
         self._loop = asyncio.get_running_loop()
-        self._sweep = self._loop.call_later(SWEEP_SECONDS, self._sweep_up)
-        self._answered_at = 0.0
-        self._pause: asyncio.TimerHandle | None = None
+        self._expiry_timer = self._loop.call_later(EXPIRY_INTERVAL_SECONDS, self._delete_expired)
+        self._last_batch_at = 0.0
+        self._checkpoint_timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        self._sweep.cancel()
-        if self._pause is not None:
-            self._pause.cancel()
+        self._expiry_timer.cancel()
+        if self._checkpoint_timer is not None:
+            self._checkpoint_timer.cancel()
 
     def make_connection(self) -> asyncio.Protocol:
-        return Connection(self._take)
+        return Connection(self._enqueue)
 
-    def _take(self, asked: Asked) -> None:
-        if not self._asked:
-            self._loop.call_soon(self._answer)
-        self._asked.append(asked)
+    def _enqueue(self, request: PendingRequest) -> None:
+        if not self._pending:
+            self._loop.call_soon(self._handle_batch)
+        self._pending.append(request)
 
-    def _answer(self) -> None:
-        asked, self._asked = self._asked, []
-        answers = self._service.answer_all([(one.operation, one.body) for one in asked])
-        for one, answer in zip(asked, answers, strict=True):
-            one.connection.answer(answer, keeps_open=one.keeps_open)
-        self._answered_at = self._loop.time()
-        if self._pause is None:
-            self._pause = self._loop.call_later(PAUSE_SECONDS, self._settle)
+    def _handle_batch(self) -> None:
+        batch, self._pending = self._pending, []
+        responses = self._service.handle_all([(request.operation, request.body) for request in batch])
+        for request, response in zip(batch, responses, strict=True):
+            request.connection.respond(response, keep_alive=request.keep_alive)
+        self._last_batch_at = self._loop.time()
+        if self._checkpoint_timer is None:
+            self._checkpoint_timer = self._loop.call_later(IDLE_SECONDS, self._checkpoint_if_idle)
 
-    def _settle(self) -> None:
-        """When nobody has asked for a while; else look again when that may be so."""
-        rest = self._answered_at + PAUSE_SECONDS - self._loop.time()
-        if rest > 0:
-            self._pause = self._loop.call_later(rest, self._settle)
+    def _checkpoint_if_idle(self) -> None:
+        remaining = self._last_batch_at + IDLE_SECONDS - self._loop.time()
+        if remaining > 0:
+            self._checkpoint_timer = self._loop.call_later(remaining, self._checkpoint_if_idle)
             return
-        self._pause = None
+        self._checkpoint_timer = None
         try:
-            self._service.settle()
+            self._service.checkpoint()
         except Exception:
-            logger.exception("What the journal holds could not be committed; it stays there")
+            logger.exception("The checkpoint failed; the journal keeps its records")
 
-    def _sweep_up(self) -> None:
-        """Delete what has expired, a part at a time so that nobody waits long."""
-        pause = SWEEP_SECONDS
+    def _delete_expired(self) -> None:
+        """Delete one batch of expired items, and the next at once while there are more."""
+        delay = EXPIRY_INTERVAL_SECONDS
         try:
-            if self._service.sweep():
-                pause = 0.0
+            if self._service.delete_expired():
+                delay = 0.0
         except Exception:
-            logger.exception("What has expired could not be deleted; the next try follows in %.0f s", SWEEP_SECONDS)
-        self._sweep = self._loop.call_later(pause, self._sweep_up)
+            logger.exception("Deleting expired items failed; the next attempt is in %.0f s", EXPIRY_INTERVAL_SECONDS)
+        self._expiry_timer = self._loop.call_later(delay, self._delete_expired)
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection. httptools calls the methods `on_…` while it reads."""
+    """One client's connection. httptools calls the `on_…` methods."""
 
-    def __init__(self, take: Callable[[Asked], None]) -> None:
-        self._take = take
+    def __init__(self, enqueue: Callable[[PendingRequest], None]) -> None:
+        self._enqueue = enqueue
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._operation = b""
@@ -108,7 +105,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            logger.warning("A connection that does not speak HTTP is closed (%s)", error)
+            logger.warning("Closing a connection that does not speak HTTP (%s)", error)
             self._close()
 
     def on_message_begin(self) -> None:
@@ -120,26 +117,26 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > BODY_BYTES:
-            logger.warning("A request of more than %d bytes is not read", BODY_BYTES)
+        if self._size > MAX_BODY_BYTES:
+            logger.warning("Closing a connection: its request has more than %d bytes", MAX_BODY_BYTES)
             self._close()
         else:
             self._body.append(data)
 
     def on_message_complete(self) -> None:
         if self._transport is None:
-            # Too much of it came: what there is of it is not what was asked.
+            # The body was too large and is incomplete.
             return
         operation, body = self._operation.decode("latin1"), b"".join(self._body)
-        self._take(Asked(self, operation, body, self._parser.should_keep_alive()))
+        self._enqueue(PendingRequest(self, operation, body, self._parser.should_keep_alive()))
 
-    def answer(self, answer: Answered, *, keeps_open: bool) -> None:
+    def respond(self, response: HttpResponse, *, keep_alive: bool) -> None:
         if self._transport is None:
             return
-        reason = b"OK" if answer.status == 200 else b"Refused"
+        reason = b"OK" if response.status == 200 else b"Error"
         head = b"HTTP/1.1 %d %s\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n"
-        self._transport.write(head % (answer.status, reason, len(answer.body)) + answer.body)
-        if not keeps_open:
+        self._transport.write(head % (response.status, reason, len(response.body)) + response.body)
+        if not keep_alive:
             self._close()
 
     def _close(self) -> None:

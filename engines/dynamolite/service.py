@@ -1,4 +1,4 @@
-"""Requests in, answers out: which operations there are, and what of them is one transaction of the store."""
+"""The operations of DynamoDB, and the batches of requests that share a transaction of the store."""
 
 import dataclasses
 import hashlib
@@ -11,34 +11,32 @@ from typing import Any
 
 import orjson
 
-from engines.dynamolite.creation import described, expiry_of
+from engines.dynamolite.creation import read_schema, read_ttl_attribute
 from engines.dynamolite.errors import (
+    DynamoDbError,
     IdempotentParameterMismatchException,
     InternalServerError,
-    Refusal,
     ResourceInUseException,
     SerializationException,
     UnknownOperationException,
     ValidationException,
 )
-from engines.dynamolite.reading import Reads
-from engines.dynamolite.requests import Decision, Operation, Request, count_of, find_shelf, require_name
-from engines.dynamolite.rows import Store
-from engines.dynamolite.writing import Writes
+from engines.dynamolite.reading import ReadOperations
+from engines.dynamolite.requests import Operation, Request, Result, get_table, read_count, require_name
+from engines.dynamolite.store import Store
+from engines.dynamolite.writing import WriteOperations
 
 logger = logging.getLogger(__name__)
 
-TOKEN_SECONDS = 600.0
-TOKEN_LETTERS = 36
-TABLES_A_PAGE = 100
-# What goes wrong while a request is read whose JSON is not of the form that its operation has.
+TOKEN_TTL_SECONDS = 600.0
+MAX_TOKEN_LENGTH = 36
+MAX_TABLES_PER_PAGE = 100
+# Raised while a request is read whose JSON does not have the expected form.
 MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What goes back to a caller."""
-
+class HttpResponse:
     status: int
     body: bytes
 
@@ -49,7 +47,7 @@ class Service:
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
-        self._tokens = Tokens(clock)
+        self._tokens = IdempotencyTokens(clock)
         self._operations: Mapping[str, Operation] = {
             "CreateTable": self._create_table,
             "DeleteTable": self._delete_table,
@@ -57,128 +55,127 @@ class Service:
             "DescribeTimeToLive": self._describe_time_to_live,
             "ListTables": self._list_tables,
             "UpdateTimeToLive": self._update_time_to_live,
-            **Reads(store).operations,
-            **Writes(store).operations,
+            **ReadOperations(store).operations,
+            **WriteOperations(store).operations,
         }
 
-    def answer_all(self, asked: Sequence[tuple[str, bytes]]) -> list[Answered]:
-        """Carry out requests in their order, in one transaction of the store, and answer when it is on disk."""
+    def handle_all(self, requests: Sequence[tuple[str, bytes]]) -> list[HttpResponse]:
+        """Execute requests in order in one transaction of the store; return once it is on disk."""
         try:
             with self._store.transaction():
-                answers = [self._answer(operation, body) for operation, body in asked]
+                responses = [self._handle(operation, body) for operation, body in requests]
         except Exception:
-            # The disk is full or broken, or this program is: none of these requests has happened.
-            logger.exception("A group of %d requests was taken back", len(asked))
-            self._tokens.forget_new()
-            return [_refused(InternalServerError("The store could not carry out the request"))] * len(asked)
-        self._tokens.keep_new()
-        return answers
+            # The disk is full or broken, or there is a bug: none of these requests takes effect.
+            logger.exception("A batch of %d requests was rolled back", len(requests))
+            self._tokens.rollback()
+            return [_error(InternalServerError("The store could not execute the request"))] * len(requests)
+        self._tokens.commit()
+        return responses
 
-    def settle(self) -> None:
-        """Do what has been put off."""
-        self._store.settle()
+    def checkpoint(self) -> None:
+        """Commit the journal's records in SQLite."""
+        self._store.checkpoint()
 
-    def sweep(self) -> int:
-        """Delete some of what has expired; return how many items that were."""
+    def delete_expired(self) -> int:
+        """Delete one batch of expired items; return their number."""
         with self._store.transaction():
-            return self._store.sweep(self._clock())
+            return self._store.delete_expired(self._clock())
 
-    def _answer(self, operation: str, body: bytes) -> Answered:
-        """What a request is answered. Nothing is written before all of it has been read and decided."""
+    def _handle(self, operation: str, body: bytes) -> HttpResponse:
+        """Execute a request. Nothing is written before the whole request has been validated."""
         try:
-            decide = self._operations.get(operation)
-            if decide is None:
+            operate = self._operations.get(operation)
+            if operate is None:
                 raise UnknownOperationException(f"{operation or 'A request without X-Amz-Target'} is not offered here")
-            request = _read(body)
+            request = _parse(body)
             token = request.get("ClientRequestToken") if operation == "TransactWriteItems" else None
-            if token is not None and self._tokens.is_repeated(token, body):
-                return Answered(200, b"{}")
-            answer, writes = decide(request)
-            answered = Answered(200, orjson.dumps(answer))
-        except Refusal as refusal:
-            return _refused(refusal)
+            if token is not None and self._tokens.is_known(token, body):
+                return HttpResponse(200, b"{}")
+            result, writes = operate(request)
+            response = HttpResponse(200, orjson.dumps(result))
+        except DynamoDbError as error:
+            return _error(error)
         except MALFORMED as error:
-            logger.warning("A request of %s cannot be read", operation, exc_info=True)
-            return _refused(SerializationException(f"The request cannot be read: {type(error).__name__} {error}"))
+            logger.warning("A request for %s is malformed", operation, exc_info=True)
+            return _error(SerializationException(f"The request cannot be read: {type(error).__name__} {error}"))
         for write in writes:
             write()
         if token is not None:
-            self._tokens.note(token, body)
-        return answered
+            self._tokens.add(token, body)
+        return response
 
     # Tables
 
-    def _create_table(self, request: Request) -> Decision:
-        table = described(request)
-        if self._store.find(table.name) is not None:
-            raise ResourceInUseException(f"Table already exists: {table.name}")
-        return {"TableDescription": table.answer()}, [lambda: self._store.create(table)]
+    def _create_table(self, request: Request) -> Result:
+        schema = read_schema(request)
+        if self._store.find(schema.name) is not None:
+            raise ResourceInUseException(f"Table already exists: {schema.name}")
+        return {"TableDescription": schema.describe()}, [lambda: self._store.create(schema)]
 
-    def _delete_table(self, request: Request) -> Decision:
-        table = find_shelf(self._store, request).table
-        return {"TableDescription": table.answer(status="DELETING")}, [lambda: self._store.drop(table.name)]
+    def _delete_table(self, request: Request) -> Result:
+        schema = get_table(self._store, request).schema
+        return {"TableDescription": schema.describe(status="DELETING")}, [lambda: self._store.drop(schema.name)]
 
-    def _describe_table(self, request: Request) -> Decision:
-        return {"Table": find_shelf(self._store, request).table.answer()}, ()
+    def _describe_table(self, request: Request) -> Result:
+        return {"Table": get_table(self._store, request).schema.describe()}, ()
 
-    def _list_tables(self, request: Request) -> Decision:
-        limit = count_of(request, "Limit", most=TABLES_A_PAGE) or TABLES_A_PAGE
+    def _list_tables(self, request: Request) -> Result:
+        limit = read_count(request, "Limit", maximum=MAX_TABLES_PER_PAGE) or MAX_TABLES_PER_PAGE
         start = request.get("ExclusiveStartTableName")
         after = "" if start is None else require_name(start)
         names = [name for name in self._store.names if name > after]
         more = {"LastEvaluatedTableName": names[limit - 1]} if len(names) > limit else {}
         return {"TableNames": names[:limit], **more}, ()
 
-    def _describe_time_to_live(self, request: Request) -> Decision:
-        expiry = find_shelf(self._store, request).table.expiry
-        state = {"TimeToLiveStatus": "ENABLED", "AttributeName": expiry} if expiry else {"TimeToLiveStatus": "DISABLED"}
+    def _describe_time_to_live(self, request: Request) -> Result:
+        name = get_table(self._store, request).schema.ttl_attribute
+        state = {"TimeToLiveStatus": "ENABLED", "AttributeName": name} if name else {"TimeToLiveStatus": "DISABLED"}
         return {"TimeToLiveDescription": state}, ()
 
-    def _update_time_to_live(self, request: Request) -> Decision:
-        table = find_shelf(self._store, request).table
-        changed = dataclasses.replace(table, expiry=expiry_of(request, table.expiry))
-        answer = {"TimeToLiveSpecification": request["TimeToLiveSpecification"]}
-        return answer, [lambda: self._store.replace(changed).note_expiry()]
+    def _update_time_to_live(self, request: Request) -> Result:
+        schema = get_table(self._store, request).schema
+        changed = dataclasses.replace(schema, ttl_attribute=read_ttl_attribute(request, schema.ttl_attribute))
+        response = {"TimeToLiveSpecification": request["TimeToLiveSpecification"]}
+        return response, [lambda: self._store.replace(changed).update_expiry()]
 
 
-class Tokens:
-    """What became of transactions' tokens: a repetition is answered, not carried out again.
+class IdempotencyTokens:
+    """The tokens of executed transactions: a retry gets a response and is not executed again.
 
-    They are in memory, and forgotten with the process.
+    They are in memory only.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._used: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
-        self._new: list[str] = []
+        self._tokens: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        self._uncommitted: list[str] = []
 
-    def is_repeated(self, token: Any, body: bytes) -> bool:
-        if type(token) is not str or not 1 <= len(token) <= TOKEN_LETTERS:
-            raise ValidationException(f"ClientRequestToken must have 1 to {TOKEN_LETTERS} characters")
-        forgotten = self._clock() - TOKEN_SECONDS
-        while self._used and next(iter(self._used.values()))[0] < forgotten:
-            self._used.popitem(last=False)
-        if token not in self._used:
+    def is_known(self, token: Any, body: bytes) -> bool:
+        if type(token) is not str or not 1 <= len(token) <= MAX_TOKEN_LENGTH:
+            raise ValidationException(f"ClientRequestToken must have 1 to {MAX_TOKEN_LENGTH} characters")
+        expired = self._clock() - TOKEN_TTL_SECONDS
+        while self._tokens and next(iter(self._tokens.values()))[0] < expired:
+            self._tokens.popitem(last=False)
+        if token not in self._tokens:
             return False
-        if self._used[token][1] != _digest(body):
+        if self._tokens[token][1] != _digest(body):
             raise IdempotentParameterMismatchException("The same token came with another request")
         return True
 
-    def note(self, token: str, body: bytes) -> None:
-        self._used[token] = (self._clock(), _digest(body))
-        self._new.append(token)
+    def add(self, token: str, body: bytes) -> None:
+        self._tokens[token] = (self._clock(), _digest(body))
+        self._uncommitted.append(token)
 
-    def keep_new(self) -> None:
-        self._new.clear()
+    def commit(self) -> None:
+        self._uncommitted.clear()
 
-    def forget_new(self) -> None:
-        """Forget the tokens of transactions that were taken back."""
-        for token in self._new:
-            self._used.pop(token, None)
-        self._new.clear()
+    def rollback(self) -> None:
+        for token in self._uncommitted:
+            self._tokens.pop(token, None)
+        self._uncommitted.clear()
 
 
-def _read(body: bytes) -> Request:
+def _parse(body: bytes) -> Request:
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -188,8 +185,8 @@ def _read(body: bytes) -> Request:
     return request
 
 
-def _refused(refusal: Refusal) -> Answered:
-    return Answered(refusal.status, orjson.dumps(refusal.details()))
+def _error(error: DynamoDbError) -> HttpResponse:
+    return HttpResponse(error.status, orjson.dumps(error.body()))
 
 
 def _digest(body: bytes) -> bytes:

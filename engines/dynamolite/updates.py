@@ -1,4 +1,4 @@
-"""What updates are made of: sums, lists, sets. Each is a function of an item and a request's placeholders."""
+"""The parts of updates: sums, lists, sets. Each is a function of an item and the request's placeholders."""
 
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact
@@ -6,15 +6,15 @@ from typing import TypeAlias
 
 from engines.dynamolite import paths
 from engines.dynamolite.conditions import Getter, Operand
-from engines.dynamolite.errors import Misfit, ValidationException
+from engines.dynamolite.errors import ItemValidationError, ValidationException
 from engines.dynamolite.paths import Path
 from engines.dynamolite.placeholders import Placeholders
-from engines.dynamolite.values import DIGITS, SETS, Item, Value, number
+from engines.dynamolite.values import MAX_DIGITS, SETS, Item, Value, number
 
-# Changes the first item, by what the second one was before the update; returns whether its target is to be removed.
+# Changes the first item. The second is the item before the update. Returns whether the target must be removed.
 Change: TypeAlias = Callable[[Item, Item, Placeholders], bool]
 
-EXACT = Context(prec=DIGITS, traps=[Inexact])
+EXACT = Context(prec=MAX_DIGITS, traps=[Inexact])
 ADDED_TYPES = SETS | {"N"}
 
 
@@ -29,7 +29,7 @@ def setting(target: Path, value: Getter) -> Change:
         return change_attribute
 
     def change(item: Item, before: Item, given: Placeholders) -> bool:
-        paths.put(item, target, given.names, _present(value(before, given)))
+        paths.set_at(item, target, given.names, _present(value(before, given)))
         return False
 
     return change
@@ -38,7 +38,7 @@ def setting(target: Path, value: Getter) -> Change:
 def adding(target: Path, operand: Operand) -> Change:
     def change(item: Item, before: Item, given: Placeholders) -> bool:
         added = _present(operand.get(before, given))
-        paths.put(item, target, given.names, _with(paths.find(before, target, given.names), added))
+        paths.set_at(item, target, given.names, _with(paths.find(before, target, given.names), added))
         return False
 
     return change
@@ -49,7 +49,7 @@ def deleting(target: Path, operand: Operand) -> Change:
         left = _without(paths.find(before, target, given.names), _present(operand.get(before, given)))
         if left is None:
             return True
-        paths.put(item, target, given.names, left)
+        paths.set_at(item, target, given.names, left)
         return False
 
     return change
@@ -67,7 +67,7 @@ def total(left: Getter, right: Getter, *, is_negative: bool) -> Getter:
     def add(item: Item, given: Placeholders) -> Value:
         one, other = _present(left(item, given)), _present(right(item, given))
         if "N" not in one or "N" not in other:
-            raise _mistyped()
+            raise _wrong_type()
         return _sum(one["N"], other["N"], is_negative=is_negative)
 
     return add
@@ -77,7 +77,7 @@ def joined(left: Getter, right: Getter) -> Getter:
     def join(item: Item, given: Placeholders) -> Value:
         one, other = _present(left(item, given)), _present(right(item, given))
         if "L" not in one or "L" not in other:
-            raise _mistyped()
+            raise _wrong_type()
         return {"L": one["L"] + other["L"]}
 
     return join
@@ -85,12 +85,12 @@ def joined(left: Getter, right: Getter) -> Getter:
 
 def _present(value: Value | None) -> Value:
     if value is None:
-        raise Misfit("The provided expression refers to an attribute that does not exist in the item")
+        raise ItemValidationError("The provided expression refers to an attribute that does not exist in the item")
     return value
 
 
-def _mistyped() -> Misfit:
-    return Misfit("An operand in the update expression has an incorrect data type")
+def _wrong_type() -> ItemValidationError:
+    return ItemValidationError("An operand in the update expression has an incorrect data type")
 
 
 def _sum(one: str, other: str, *, is_negative: bool = False) -> Value:
@@ -98,27 +98,27 @@ def _sum(one: str, other: str, *, is_negative: bool = False) -> Value:
     try:
         return {"N": number(str(combine(Decimal(one), Decimal(other))))}
     except Inexact as error:
-        raise Misfit(f"DynamoDB only supports precision up to {DIGITS} digits") from error
+        raise ItemValidationError(f"DynamoDB only supports precision up to {MAX_DIGITS} digits") from error
     except ValidationException as error:
-        raise Misfit(str(error)) from error
+        raise ItemValidationError(str(error)) from error
 
 
 def _with(value: Value | None, added: Value) -> Value:
-    """What `ADD` makes of a value: a sum, or a union of sets."""
+    """Return the result of `ADD`: a sum, or a union of sets."""
     if value is None:
         return added
     kind, content = next(iter(added.items()))
     if kind not in value:
-        raise _mistyped()
+        raise _wrong_type()
     return _sum(value["N"], content) if kind == "N" else {kind: list(dict.fromkeys([*value[kind], *content]))}
 
 
 def _without(value: Value | None, removed: Value) -> Value | None:
-    """What `DELETE` leaves of a set; None when that is nothing."""
+    """Return the result of `DELETE` from a set; None if it is empty."""
     if value is None:
         return None
     kind, content = next(iter(removed.items()))
     if kind not in value:
-        raise _mistyped()
+        raise _wrong_type()
     left = [member for member in value[kind] if member not in content]
     return {kind: left} if left else None

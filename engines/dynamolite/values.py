@@ -1,4 +1,4 @@
-"""Attribute values: `{"S": "text"}` and its kin, checked, compared, measured, and turned into keys that sort."""
+"""Attribute values such as `{"S": "text"}`: validation, comparison, size, and sortable keys."""
 
 import base64
 import binascii
@@ -14,36 +14,36 @@ Value: TypeAlias = dict[str, Any]
 Item: TypeAlias = dict[str, Value]
 SortableKey: TypeAlias = str | bytes
 
-ITEM_BYTES = 400 * 1024
-NESTING = 32
-DIGITS = 38
-# Text cannot hold what is between these.
+MAX_ITEM_BYTES = 400 * 1024
+MAX_NESTING = 32
+MAX_DIGITS = 38
+# Code points between these are not valid in text.
 FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
-LARGEST_EXPONENT, SMALLEST_EXPONENT = 125, -130
+MAX_EXPONENT, MIN_EXPONENT = 125, -130
 
 _PLAIN_INTEGER = re.compile(r"-?[1-9][0-9]{0,37}|0").fullmatch
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?").fullmatch
 
 
-# Checks. Each returns the value as it is stored, or raises.
+# Validation. Each function returns the value in its stored form, or raises a `DynamoDbError`.
 
 
-def checked_item(item: Any) -> Item:
-    """An item whose every value is well-formed, numbers in their one form."""
+def normalize_item(item: Any) -> Item:
+    """Validate an item and normalize its values in place."""
     if type(item) is not dict:
         if item is None:
             raise ValidationException("1 validation error detected: Value null failed to satisfy constraint: not null")
-        raise _mistyped("a map of attribute values", item)
+        raise _wrong_type("a map of attribute values", item)
     for name, value in item.items():
         if not is_plain(value):
-            item[name] = checked(value)
+            item[name] = normalize(value)
     if "" in item:
         raise ValidationException("One or more parameter values were invalid: An attribute name may not be empty")
     return item
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a text or an integer in its one form, as nearly all are."""
+    """Whether a value is a string or a normalized integer, as nearly all are: it needs no further validation."""
     if type(value) is not dict or len(value) != 1:
         return False
     if type(value.get("S")) is str:
@@ -52,12 +52,12 @@ def is_plain(value: Any) -> bool:
     return type(digits) is str and _PLAIN_INTEGER(digits) is not None
 
 
-def checked(value: Any, depth: int = 1) -> Value:
-    if depth > NESTING:
+def normalize(value: Any, depth: int = 1) -> Value:
+    if depth > MAX_NESTING:
         raise ValidationException("Nesting Levels have exceeded supported limits: attributes nest too deeply")
     if is_plain(value):
         return value  # type: ignore[no-any-return]
-    kind, content = _only(value)
+    kind, content = _split(value)
     check = _CHECKS.get(kind)
     if check is None:
         raise ValidationException(
@@ -66,10 +66,10 @@ def checked(value: Any, depth: int = 1) -> Value:
     return {kind: check(content, depth)}
 
 
-def _only(value: Any) -> tuple[str, Any]:
-    """The type and the content of a value. A null is as good as absent."""
+def _split(value: Any) -> tuple[str, Any]:
+    """Return the type and the content of a value. A null counts as absent."""
     if value is not None and type(value) is not dict:
-        raise _mistyped("an attribute value", value)
+        raise _wrong_type("an attribute value", value)
     given = [(kind, content) for kind, content in (value or {}).items() if content is not None]
     if not given:
         raise ValidationException(
@@ -83,20 +83,20 @@ def _only(value: Any) -> tuple[str, Any]:
     return given[0]
 
 
-def _mistyped(wanted: str, found: Any) -> SerializationException:
-    return SerializationException(f"{type(found).__name__} cannot be converted to {wanted}")
+def _wrong_type(expected: str, found: Any) -> SerializationException:
+    return SerializationException(f"{type(found).__name__} cannot be converted to {expected}")
 
 
 def _text(content: Any, depth: int) -> str:
     if type(content) is not str:
-        raise _mistyped("a string", content)
+        raise _wrong_type("a string", content)
     return content
 
 
 def number(content: Any, depth: int = 0) -> str:
-    """A number in the one form in which it is stored: no leading or trailing zeros, no exponent."""
+    """Normalize a number: no leading or trailing zeros, no exponent."""
     if type(content) is not str:
-        raise _mistyped("a number's string", content)
+        raise _wrong_type("a number's string", content)
     if _PLAIN_INTEGER(content):
         return content
     if not _NUMBER(content):
@@ -106,13 +106,13 @@ def number(content: Any, depth: int = 0) -> str:
     except InvalidOperation as error:
         raise ValidationException("The parameter cannot be converted to a numeric value") from error
     digits = "".join(map(str, exact.as_tuple().digits)).strip("0")
-    if len(digits) > DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise ValidationException("Attempting to store more than 38 significant digits in a Number")
-    if digits and exact.adjusted() > LARGEST_EXPONENT:
+    if digits and exact.adjusted() > MAX_EXPONENT:
         raise ValidationException(
             "Number overflow. Attempting to store a number with magnitude larger than supported range"
         )
-    if digits and exact.adjusted() < SMALLEST_EXPONENT:
+    if digits and exact.adjusted() < MIN_EXPONENT:
         raise ValidationException(
             "Number underflow. Attempting to store a number with magnitude smaller than supported range"
         )
@@ -124,20 +124,20 @@ def number(content: Any, depth: int = 0) -> str:
 
 def _binary(content: Any, depth: int) -> str:
     if type(content) is not str:
-        raise _mistyped("base64", content)
-    # The last character has bits to spare: equal bytes are to be equal texts.
+        raise _wrong_type("base64", content)
+    # Different base64 strings can encode equal bytes, because the last character has unused bits.
     return base64.b64encode(_bytes(content)).decode()
 
 
 def _boolean(content: Any, depth: int) -> bool:
     if type(content) is not bool:
-        raise _mistyped("a boolean", content)
+        raise _wrong_type("a boolean", content)
     return content
 
 
 def _null(content: Any, depth: int) -> bool:
     if type(content) is not bool:
-        raise _mistyped("a boolean", content)
+        raise _wrong_type("a boolean", content)
     if not content:
         raise ValidationException(
             "One or more parameter values were invalid: Null attribute value types must have the value of true"
@@ -147,22 +147,22 @@ def _null(content: Any, depth: int) -> bool:
 
 def _list(content: Any, depth: int) -> list[Value]:
     if type(content) is not list:
-        raise _mistyped("a list", content)
-    return [checked(value, depth + 1) for value in content]
+        raise _wrong_type("a list", content)
+    return [normalize(value, depth + 1) for value in content]
 
 
 def _map(content: Any, depth: int) -> Item:
     if type(content) is not dict:
-        raise _mistyped("a map", content)
+        raise _wrong_type("a map", content)
     if "" in content:
         raise ValidationException("One or more parameter values were invalid: An attribute name may not be empty")
-    return {name: checked(value, depth + 1) for name, value in content.items()}
+    return {name: normalize(value, depth + 1) for name, value in content.items()}
 
 
 def _set_of(check: Callable[[Any, int], str]) -> Callable[[Any, int], list[str]]:
     def checked_set(content: Any, depth: int) -> list[str]:
         if type(content) is not list:
-            raise _mistyped("a list", content)
+            raise _wrong_type("a list", content)
         if not content:
             raise ValidationException("One or more parameter values were invalid: An set may not be empty")
         members = [check(member, depth) for member in content]
@@ -189,13 +189,13 @@ TYPES = frozenset(_CHECKS)
 SETS = frozenset({"SS", "NS", "BS"})
 
 
-def nesting(value: Value) -> int:
-    """How many levels a value has: one, and those of what is inside."""
+def nesting_depth(value: Value) -> int:
+    """Return the number of levels of a value, at least one."""
     kind, content = next(iter(value.items()))
     if kind not in {"L", "M"}:
         return 1
     members = content if kind == "L" else content.values()
-    return 1 + max(map(nesting, members), default=0)
+    return 1 + max(map(nesting_depth, members), default=0)
 
 
 # Comparisons
@@ -214,11 +214,11 @@ def equal(one: Value, other: Value) -> bool:
     return bool(left == right)
 
 
-def ordered(value: Value) -> tuple[str, Any] | None:
-    """A value's type, and what Python orders as DynamoDB orders the value; None for types without an order."""
+def comparable(value: Value) -> tuple[str, Any] | None:
+    """Return the type and a Python value that sorts as in DynamoDB; None for a type without an order."""
     kind, content = next(iter(value.items()))
     if kind == "S":
-        # Code points sort as their UTF-8 does.
+        # Code points sort as their UTF-8 encodings.
         return kind, content
     if kind == "N":
         return kind, Decimal(content)
@@ -231,7 +231,7 @@ def ordered(value: Value) -> tuple[str, Any] | None:
 
 
 def size(item: Item) -> int:
-    """An item's size as DynamoDB counts it."""
+    """Return the size of an item as DynamoDB counts it."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -254,7 +254,7 @@ def _size(value: Value) -> int:
 
 
 def _number_size(content: str) -> int:
-    """One byte, one for each two significant digits on either side of the point, and one for a minus."""
+    """One byte, one per two significant digits on each side of the point, and one for a minus."""
     whole, _, fraction = content.lstrip("-").partition(".")
     whole = whole.lstrip("0") if fraction else whole.strip("0")
     fraction = fraction if whole else fraction.lstrip("0")
@@ -262,10 +262,10 @@ def _number_size(content: str) -> int:
 
 
 def value_size(value: Value) -> int | None:
-    """What the function `size` of an expression gives; None where a type has no size."""
+    """Return the result of the function `size` in an expression; None for a type without a size."""
     kind, content = next(iter(value.items()))
     if kind == "S":
-        # As Java counts: a character beyond the first 65,536 is two.
+        # In UTF-16 code units, as in Java.
         return len(content.encode("utf-16-le")) // 2
     if kind == "B":
         return len(_bytes(content))
@@ -276,7 +276,7 @@ def value_size(value: Value) -> int | None:
 
 
 def sortable(kind: str, content: str) -> SortableKey:
-    """A key's value as SQLite sorts it in DynamoDB's order."""
+    """Return a value that SQLite sorts as DynamoDB sorts the key."""
     if kind == "S":
         return content
     if kind == "B":
@@ -285,26 +285,26 @@ def sortable(kind: str, content: str) -> SortableKey:
 
 
 def after_prefix(prefix: SortableKey) -> SortableKey | None:
-    """The least key behind all that begin with a prefix; None when nothing is behind them."""
+    """Return the smallest key after all keys with a prefix; None if there is none."""
     if isinstance(prefix, bytes):
-        rest = prefix.rstrip(b"\xff")
-        return rest[:-1] + bytes((rest[-1] + 1,)) if rest else None
-    letters = prefix.rstrip(chr(sys.maxunicode))
-    if not letters:
+        head = prefix.rstrip(b"\xff")
+        return head[:-1] + bytes((head[-1] + 1,)) if head else None
+    characters = prefix.rstrip(chr(sys.maxunicode))
+    if not characters:
         return None
-    following = ord(letters[-1]) + 1
-    return letters[:-1] + chr(AFTER_SURROGATES if following == FIRST_SURROGATE else following)
+    following = ord(characters[-1]) + 1
+    return characters[:-1] + chr(AFTER_SURROGATES if following == FIRST_SURROGATE else following)
 
 
 def _sortable_number(content: str) -> bytes:
-    """Sign, exponent, digits; a negative number is its opposite with every byte inverted."""
+    """Sign, exponent, digits. All bytes of a negative number are inverted."""
     if content == "0":
         return b"\x80"
     negative = content.startswith("-")
     whole, _, fraction = content.lstrip("-").partition(".")
     digits = (whole + fraction).lstrip("0")
     exponent = len(whole) if whole != "0" else len(digits) - len(fraction)
-    encoded = bytes((0xC0, exponent - SMALLEST_EXPONENT - 1)) + digits.rstrip("0").encode()
+    encoded = bytes((0xC0, exponent - MIN_EXPONENT - 1)) + digits.rstrip("0").encode()
     return bytes(0xFF - byte for byte in encoded) + b"\xff" if negative else encoded
 
 

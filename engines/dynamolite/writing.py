@@ -1,7 +1,7 @@
 """The operations that write items.
 
-A write goes three steps: it is read from its request alone, decided on what is stored, and carried out when everything
-that it depends on has been decided.
+A write has three steps: it is parsed from its request, prepared with what is stored, and executed after all writes of
+its request have been prepared.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,158 +13,158 @@ import orjson
 from engines.dynamolite import expressions
 from engines.dynamolite.errors import (
     ConditionalCheckFailedException,
-    Misfit,
-    Refusal,
+    DynamoDbError,
+    ItemValidationError,
     TransactionCanceledException,
     ValidationException,
 )
 from engines.dynamolite.expressions import NO_UPDATE, Update
 from engines.dynamolite.placeholders import Placeholders
 from engines.dynamolite.requests import (
-    Answer,
-    Decision,
     Operation,
     Request,
-    choice_of,
-    find_shelf,
-    list_of,
-    map_of,
-    refuse_legacy,
+    Response,
+    Result,
+    get_table,
+    read_choice,
+    read_list,
+    read_map,
+    reject_unsupported,
 )
-from engines.dynamolite.rows import Place, Shelf, Store, Stored
-from engines.dynamolite.values import ITEM_BYTES, Item, checked_item, size
+from engines.dynamolite.store import RowKey, RowValues, Store, Table
+from engines.dynamolite.values import MAX_ITEM_BYTES, Item, normalize_item, size
 
-TRANSACTION_ITEMS = 100
-TRANSACTION_BYTES = 4 * 1024 * 1024
-BATCH_WRITE_ITEMS = 25
+MAX_TRANSACTION_ITEMS = 100
+MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
+MAX_BATCH_ITEMS = 25
 
 _OLD = ("NONE", "ALL_OLD")
 _OLD_AND_NEW = (*_OLD, "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
 
 
 class Write:
-    """One item's write. `before` and `after` are the item as it was and will be, None where it is not there.
+    """The write of one item. `before` and `after` are the item before and after it, None if it does not exist.
 
-    `row` is what is written; None for a write that deletes, or does nothing.
+    `row` is the row to write; None for a delete or a condition check.
     """
 
-    __slots__ = ("_condition", "_given", "_shows_item", "after", "before", "place", "raw", "row", "shelf")
+    __slots__ = ("_condition", "_given", "_returns_item", "after", "before", "key", "raw", "row", "table")
 
-    place: Place
-    row: Stored | None
+    key: RowKey
+    row: RowValues | None
     before: Item | None
     after: Item | None
     raw: bytes
 
-    def __init__(self, shelf: Shelf, request: Request, update: Update | None = None) -> None:
-        self.shelf = shelf
+    def __init__(self, table: Table, request: Request, update: Update | None = None) -> None:
+        self.table = table
         self.before = self.after = self.row = None
         self.raw = b""
         text = request.get("ConditionExpression")
         self._condition = None if text is None else expressions.condition(text)
         self._given = Placeholders.of(request)
-        self._given.require_fit(self._condition, update)
-        shown = request.get("ReturnValuesOnConditionCheckFailure")
-        if shown is not None and shown not in _OLD:
+        self._given.validate(self._condition, update)
+        returned = request.get("ReturnValuesOnConditionCheckFailure")
+        if returned is not None and returned not in _OLD:
             raise ValidationException(f"ReturnValuesOnConditionCheckFailure is one of {_OLD}")
-        self._shows_item = shown == "ALL_OLD"
+        self._returns_item = returned == "ALL_OLD"
 
-    def decide(self, *, looks: bool = False) -> None:
-        """Find out what the write does. Raises where the item is not as it must be.
+    def prepare(self, *, reads_item: bool = False) -> None:
+        """Check the condition. Raises `ConditionalCheckFailedException` or `ItemValidationError`.
 
-        A write without a condition does not need to know what it replaces, unless it is told to look.
+        Without a condition the stored item is read only if `reads_item` is set.
         """
-        if looks or self._condition is not None:
-            self._look()
+        if reads_item or self._condition is not None:
+            self._read_and_check()
 
     def delete(self) -> None:
-        """What is left to do where there is no row."""
+        """Execute a write without a row."""
 
-    def _look(self) -> None:
-        raw = self.shelf.get(self.place)
+    def _read_and_check(self) -> None:
+        raw = self.table.get(self.key)
         self.before = None if raw is None else orjson.loads(raw)
         if self._condition is not None and not self._condition.holds(self.before or {}, self._given):
-            raise ConditionalCheckFailedException(self.before if self._shows_item else None)
+            raise ConditionalCheckFailedException(self.before if self._returns_item else None)
 
 
-class Put(Write):
+class PutWrite(Write):
     __slots__ = ()
 
-    def __init__(self, shelf: Shelf, request: Request) -> None:
-        item = checked_item(request.get("Item"))
-        super().__init__(shelf, request)
-        self.place = shelf.table.keys.of_item(item)
+    def __init__(self, table: Table, request: Request) -> None:
+        item = normalize_item(request.get("Item"))
+        super().__init__(table, request)
+        self.key = table.schema.keys.from_item(item)
         self.raw = orjson.dumps(item)
-        if len(self.raw) > ITEM_BYTES and size(item) > ITEM_BYTES:
+        if len(self.raw) > MAX_ITEM_BYTES and size(item) > MAX_ITEM_BYTES:
             raise ValidationException("Item size has exceeded the maximum allowed size")
         self.after = item
-        self.row = shelf.row(self.place, item, self.raw)
+        self.row = table.row(self.key, item, self.raw)
 
 
-class Change(Write):
-    """An update: of what is there, or of a new item that has nothing but its key."""
+class UpdateWrite(Write):
+    """Updates the stored item, or a new one that has only its key."""
 
     __slots__ = ("_key", "_update")
 
-    def __init__(self, shelf: Shelf, request: Request) -> None:
+    def __init__(self, table: Table, request: Request) -> None:
         text = request.get("UpdateExpression")
         self._update = NO_UPDATE if text is None else expressions.update(text)
-        self._key = checked_item(request.get("Key"))
-        super().__init__(shelf, request, self._update)
-        self.place = shelf.table.keys.exactly(self._key)
+        self._key = normalize_item(request.get("Key"))
+        super().__init__(table, request, self._update)
+        self.key = table.schema.keys.from_key(self._key)
 
-    def decide(self, *, looks: bool = False) -> None:
-        self._look()
-        if not self._update.attributes(self._given).isdisjoint(self.shelf.table.keys.names):
-            raise Misfit("One or more parameter values were invalid: Cannot update attribute: it is part of the key")
+    def prepare(self, *, reads_item: bool = False) -> None:
+        self._read_and_check()
+        if not self._update.attributes(self._given).isdisjoint(self.table.schema.keys.names):
+            raise ItemValidationError(
+                "One or more parameter values were invalid: Cannot update attribute: it is part of the key"
+            )
         self.after = after = self._update.apply(self._key if self.before is None else self.before, self._given)
         self.raw = orjson.dumps(after)
-        if len(self.raw) > ITEM_BYTES and size(after) > ITEM_BYTES:
-            raise Misfit("Item size to update has exceeded the maximum allowed size")
-        self.row = self.shelf.row(self.place, after, self.raw)
+        if len(self.raw) > MAX_ITEM_BYTES and size(after) > MAX_ITEM_BYTES:
+            raise ItemValidationError("Item size to update has exceeded the maximum allowed size")
+        self.row = self.table.row(self.key, after, self.raw)
 
-    def returned(self, wanted: str) -> Item | None:
-        item = self.before if wanted.endswith("_OLD") else self.after
-        if item is None or wanted.startswith("ALL_"):
+    def return_values(self, kind: str) -> Item | None:
+        item = self.before if kind.endswith("_OLD") else self.after
+        if item is None or kind.startswith("ALL_"):
             return item
         return self._update.touched(item, self._given) or None
 
 
-class Delete(Write):
+class DeleteWrite(Write):
     __slots__ = ("_key",)
 
-    def __init__(self, shelf: Shelf, request: Request) -> None:
-        self._key = checked_item(request.get("Key"))
-        super().__init__(shelf, request)
-        self.place = shelf.table.keys.exactly(self._key)
+    def __init__(self, table: Table, request: Request) -> None:
+        self._key = normalize_item(request.get("Key"))
+        super().__init__(table, request)
+        self.key = table.schema.keys.from_key(self._key)
 
     def delete(self) -> None:
-        self.shelf.delete(self._key)
+        self.table.delete(self._key)
 
 
-class Check(Write):
-    """Nothing but a condition."""
-
+class ConditionCheck(Write):
     __slots__ = ()
 
-    def __init__(self, shelf: Shelf, request: Request) -> None:
+    def __init__(self, table: Table, request: Request) -> None:
         if request.get("ConditionExpression") is None:
             raise ValidationException("1 validation error detected: Value null at 'conditionExpression': not null")
-        key = checked_item(request.get("Key"))
-        super().__init__(shelf, request)
-        self.place = shelf.table.keys.exactly(key)
+        key = normalize_item(request.get("Key"))
+        super().__init__(table, request)
+        self.key = table.schema.keys.from_key(key)
 
 
-_ACTIONS: Mapping[str, Callable[[Shelf, Request], Write]] = {
-    "Put": Put,
-    "Update": Change,
-    "Delete": Delete,
-    "ConditionCheck": Check,
+_ACTIONS: Mapping[str, Callable[[Table, Request], Write]] = {
+    "Put": PutWrite,
+    "Update": UpdateWrite,
+    "Delete": DeleteWrite,
+    "ConditionCheck": ConditionCheck,
 }
 
 
-class Writes:
-    """The operations on a store. They look; who calls them carries out what they decide."""
+class WriteOperations:
+    """They only read; the caller executes the writes that they return."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -176,58 +176,58 @@ class Writes:
             "UpdateItem": self._update_item,
         }
 
-    def _put_item(self, request: Request) -> Decision:
-        return self._replace(request, Put)
+    def _put_item(self, request: Request) -> Result:
+        return self._put_or_delete(request, PutWrite)
 
-    def _delete_item(self, request: Request) -> Decision:
-        return self._replace(request, Delete)
+    def _delete_item(self, request: Request) -> Result:
+        return self._put_or_delete(request, DeleteWrite)
 
-    def _replace(self, request: Request, make: Callable[[Shelf, Request], Write]) -> Decision:
-        refuse_legacy(request)
-        looks = choice_of(request, "ReturnValues", _OLD) == "ALL_OLD"
-        write = make(find_shelf(self._store, request), request)
-        write.decide(looks=looks)
-        return _attributes(write.before if looks else None), _carrying_out([write])
+    def _put_or_delete(self, request: Request, make: Callable[[Table, Request], Write]) -> Result:
+        reject_unsupported(request)
+        returns_old = read_choice(request, "ReturnValues", _OLD) == "ALL_OLD"
+        write = make(get_table(self._store, request), request)
+        write.prepare(reads_item=returns_old)
+        return _attributes(write.before if returns_old else None), _write_calls([write])
 
-    def _update_item(self, request: Request) -> Decision:
-        refuse_legacy(request)
-        wanted = choice_of(request, "ReturnValues", _OLD_AND_NEW) or "NONE"
-        write = Change(find_shelf(self._store, request), request)
-        write.decide()
-        return _attributes(None if wanted == "NONE" else write.returned(wanted)), _carrying_out([write])
+    def _update_item(self, request: Request) -> Result:
+        reject_unsupported(request)
+        kind = read_choice(request, "ReturnValues", _OLD_AND_NEW) or "NONE"
+        write = UpdateWrite(get_table(self._store, request), request)
+        write.prepare()
+        return _attributes(None if kind == "NONE" else write.return_values(kind)), _write_calls([write])
 
-    def _batch_write_item(self, request: Request) -> Decision:
+    def _batch_write_item(self, request: Request) -> Result:
         writes: list[Write] = []
-        for name, entries in map_of(request, "RequestItems").items():
-            shelf = find_shelf(self._store, {"TableName": name})
-            asked = list_of({name: entries}, name)
-            if not asked:
+        for name, entries in read_map(request, "RequestItems").items():
+            table = get_table(self._store, {"TableName": name})
+            parsed = [_parse_entry(table, entry) for entry in read_list({name: entries}, name)]
+            if not parsed:
                 raise ValidationException("The batch write request list for a table cannot be null or empty")
-            writes += [_batched(shelf, entry) for entry in asked]
-        if len(writes) > BATCH_WRITE_ITEMS:
+            writes += parsed
+        if len(writes) > MAX_BATCH_ITEMS:
             raise ValidationException("Too many items requested for the BatchWriteItem call")
-        _require_apart(writes, "Provided list of item keys contains duplicates")
-        return {"UnprocessedItems": {}}, _carrying_out(writes)
+        _require_distinct(writes, "Provided list of item keys contains duplicates")
+        return {"UnprocessedItems": {}}, _write_calls(writes)
 
-    def _transact_write_items(self, request: Request) -> Decision:
-        actions = list_of(request, "TransactItems")
-        if not 1 <= len(actions) <= TRANSACTION_ITEMS:
+    def _transact_write_items(self, request: Request) -> Result:
+        actions = read_list(request, "TransactItems")
+        if not 1 <= len(actions) <= MAX_TRANSACTION_ITEMS:
             raise ValidationException(
                 "1 validation error detected: Value at 'transactItems' failed to satisfy constraint: "
-                f"Member must have length between 1 and {TRANSACTION_ITEMS}"
+                f"Member must have length between 1 and {MAX_TRANSACTION_ITEMS}"
             )
-        prepared = [self._prepared(action) for action in actions]
-        writes = [write for write in prepared if isinstance(write, Write)]
-        _require_apart(writes, "Transaction request cannot include multiple operations on one item")
-        _require_small(writes)
-        reasons = [write if isinstance(write, Misfit) else _refusal(write) for write in prepared]
+        parsed = [self._parse_action(action) for action in actions]
+        writes = [write for write in parsed if isinstance(write, Write)]
+        _require_distinct(writes, "Transaction request cannot include multiple operations on one item")
+        _require_transaction_size(writes)
+        reasons = [write if isinstance(write, ItemValidationError) else _prepare(write) for write in parsed]
         if any(reasons):
             raise TransactionCanceledException(reasons)
-        _require_small(writes)
-        return {}, _carrying_out(writes)
+        _require_transaction_size(writes)
+        return {}, _write_calls(writes)
 
-    def _prepared(self, action: Mapping[str, Request | None]) -> Write | Misfit:
-        """One item's part of a transaction, or why it cannot be that."""
+    def _parse_action(self, action: Mapping[str, Request | None]) -> Write | ItemValidationError:
+        """Return the write of one item of a transaction, or its cancellation reason."""
         if len(action) > 1:
             action = {kind: request for kind, request in action.items() if request is not None}
         kind, request = next(iter(action.items()), ("", None))
@@ -235,54 +235,55 @@ class Writes:
             raise ValidationException("TransactItems can only contain one of ConditionCheck, Put, Update or Delete")
         if kind == "Update" and request.get("UpdateExpression") is None:
             raise ValidationException("1 validation error detected: Value null at 'updateExpression': not null")
-        shelf = find_shelf(self._store, request)
+        table = get_table(self._store, request)
         try:
-            return _ACTIONS[kind](shelf, request)
-        except Misfit as misfit:
-            return misfit
+            return _ACTIONS[kind](table, request)
+        except ItemValidationError as error:
+            return error
 
 
-def _carrying_out(writes: Sequence[Write]) -> list[Callable[[], None]]:
-    """What carries out writes, each of another item: table by table."""
-    rows: dict[Shelf, list[Stored]] = {}
+def _write_calls(writes: Sequence[Write]) -> list[Callable[[], None]]:
+    """Return the calls that execute writes of different items, with one call for all rows of a table."""
+    rows: dict[Table, list[RowValues]] = {}
     for write in writes:
         if write.row is not None:
-            rows.setdefault(write.shelf, []).append(write.row)
+            rows.setdefault(write.table, []).append(write.row)
     return [
         *(write.delete for write in writes if write.row is None),
-        *(partial(shelf.put, together) for shelf, together in rows.items()),
+        *(partial(table.put, batch) for table, batch in rows.items()),
     ]
 
 
-def _refusal(write: Write) -> Refusal | None:
+def _prepare(write: Write) -> DynamoDbError | None:
+    """Return the cancellation reason, None if there is none."""
     try:
-        write.decide()
-    except (ConditionalCheckFailedException, Misfit) as refusal:
-        return refusal
+        write.prepare()
+    except (ConditionalCheckFailedException, ItemValidationError) as error:
+        return error
     return None
 
 
-def _batched(shelf: Shelf, entry: Mapping[str, Any]) -> Write:
+def _parse_entry(table: Table, entry: Mapping[str, Any]) -> Write:
     put = entry.get("PutRequest")
     if (put is None) == (entry.get("DeleteRequest") is None):
         raise ValidationException("An entry of a batch holds one of PutRequest and DeleteRequest")
     if put is not None:
-        return Put(shelf, {"Item": put.get("Item")})
-    return Delete(shelf, {"Key": entry["DeleteRequest"].get("Key")})
+        return PutWrite(table, {"Item": put.get("Item")})
+    return DeleteWrite(table, {"Key": entry["DeleteRequest"].get("Key")})
 
 
-def _require_apart(writes: Sequence[Write], otherwise: str) -> None:
-    if len({(write.shelf, write.place) for write in writes}) != len(writes):
-        raise ValidationException(otherwise)
+def _require_distinct(writes: Sequence[Write], message: str) -> None:
+    if len({(write.table, write.key) for write in writes}) != len(writes):
+        raise ValidationException(message)
 
 
-def _require_small(writes: Sequence[Write]) -> None:
-    # JSON is longer than what DynamoDB counts: the exact size matters only near the limit.
-    if sum(len(write.raw) for write in writes) <= TRANSACTION_BYTES:
+def _require_transaction_size(writes: Sequence[Write]) -> None:
+    # JSON is never shorter than the size that DynamoDB counts, which is slower to compute.
+    if sum(len(write.raw) for write in writes) <= MAX_TRANSACTION_BYTES:
         return
-    if sum(size(write.after) for write in writes if write.after is not None) > TRANSACTION_BYTES:
+    if sum(size(write.after) for write in writes if write.after is not None) > MAX_TRANSACTION_BYTES:
         raise ValidationException("Transaction payload size cannot exceed 4MB")
 
 
-def _attributes(item: Item | None) -> Answer:
+def _attributes(item: Item | None) -> Response:
     return {} if item is None else {"Attributes": item}

@@ -1,4 +1,4 @@
-"""Run the engine: `python -m engines.kafkalite --port 9092 news weather`."""
+"""Run the broker: `python -m engines.kafkalite --port 9092 news weather`."""
 
 import argparse
 import asyncio
@@ -8,15 +8,15 @@ import sys
 
 import uvloop
 
+from engines.garbage import tune_gc
 from engines.kafkalite.broker import Broker
 from engines.kafkalite.server import Server
 from engines.kafkalite.signals import BRING_UP, TAKE_DOWN
-from foundation.kernel.garbage import search_seldom
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="kafkalite", description="Kafka in one process, its log in memory.")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    parser = argparse.ArgumentParser(prog="kafkalite", description="Kafka in one process, with its log in memory.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=9092, help="default: %(default)s")
     parser.add_argument("--partitions", type=int, default=3, help="of each topic (default: %(default)s)")
     parser.add_argument("topics", nargs="+", metavar="TOPIC")
@@ -25,29 +25,29 @@ def main() -> None:
     try:
         uvloop.run(serve(arguments.host, arguments.port, dict.fromkeys(arguments.topics, arguments.partitions)))
     except OSError as error:
-        sys.exit(f"Port {arguments.port} cannot be listened on: {error}")
+        sys.exit(f"Cannot listen on port {arguments.port}: {error}")
 
 
 async def serve(host: str, port: int, topics: dict[str, int]) -> None:
-    """Until a signal asks to end; two others take the broker down and bring it up again."""
-    loop, ended, asked = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    """Serve until SIGINT or SIGTERM. Two other signals take the broker down and bring it up again."""
+    loop, stopped, bring_up = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
     server = Server(Broker(host=host, port=port, topics=topics), host=host, port=port)
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, stopped.set)
     loop.add_signal_handler(TAKE_DOWN, server.take_down)
-    loop.add_signal_handler(BRING_UP, asked.set)
-    search_seldom()
+    loop.add_signal_handler(BRING_UP, bring_up.set)
+    tune_gc()
     await server.bring_up()
-    bringing_up = asyncio.ensure_future(_bring_up_when(asked, server))
-    await ended.wait()
-    bringing_up.cancel()
+    task = asyncio.ensure_future(_bring_up_on(bring_up, server))
+    await stopped.wait()
+    task.cancel()
     server.close()
 
 
-async def _bring_up_when(asked: asyncio.Event, server: Server) -> None:
+async def _bring_up_on(event: asyncio.Event, server: Server) -> None:
     while True:
-        await asked.wait()
-        asked.clear()
+        await event.wait()
+        event.clear()
         try:
             await server.bring_up()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Kafka's requests, each read, carried out and answered."""
+"""The requests of Kafka's protocol and their responses."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -6,57 +6,59 @@ from dataclasses import dataclass
 from itertools import groupby
 from struct import Struct
 
-from engines.kafkalite.errors import Code, Refusal
-from engines.kafkalite.fetches import Fetches, Found, Wanted
-from engines.kafkalite.groups import Candidate, Groups, Joined, Place, Synced
+from engines.kafkalite.errors import ErrorCode, KafkaError
+from engines.kafkalite.fetches import Fetches, FetchResult, PartitionFetch
+from engines.kafkalite.groups import Groups, JoinRequest, JoinResult, SyncResult, TopicPartition
 from engines.kafkalite.log import Batch, Partition
-from engines.kafkalite.wire import BYTE, INT, LONG, NOTHING, SHORT, Reader, Unreadable, blob, listed, text
+from engines.kafkalite.wire import INT8, INT16, INT32, INT64, ProtocolError, Reader, array, blob, string
 
-NODE = 0
-CLUSTER = "kafkalite"
+NODE_ID = 0
+CLUSTER_ID = "kafkalite"
 LATEST, EARLIEST = -1, -2
-API_VERSIONS, NEWEST_API_VERSIONS = 18, 3
-NO_THROTTLE = INT.pack(0)
+NO_OFFSET = NO_TIMESTAMP = -1
+API_VERSIONS, MAX_API_VERSIONS = 18, 3
+NO_THROTTLE = INT32.pack(0)
 NO_TAGS = b"\0"
-MILLISECONDS = 1000
+MILLISECONDS = 1000  # per second
 
-HEAD = Struct(">hhi")
-FETCH_HEAD, FETCH_PART, FETCHED = Struct(">iiiib"), Struct(">iqi"), Struct(">ihqqi")
-PRODUCED, LISTED_OFFSET, CHOICE = Struct(">ihqq"), Struct(">ihqq"), Struct(">hhh")
+REQUEST_HEADER, VERSION_RANGE = Struct(">hhi"), Struct(">hhh")
+FETCH_HEADER, FETCH_PARTITION, FETCH_RESULT = Struct(">iiiib"), Struct(">iqi"), Struct(">ihqqi")
+PRODUCE_RESULT, OFFSET_RESULT = Struct(">ihqq"), Struct(">ihqq")
+NO_ABORTED_TRANSACTIONS = -1
 
-Reply = Callable[[bytes | None], None]
+Respond = Callable[[bytes | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asks, behind the head. `reply` takes the answer, now or later, or None where there is none."""
+    """A request after its header. `respond` sends the response, now or later; None means that there is none."""
 
     version: int
     client_id: str
     body: Reader
-    reply: Reply
+    respond: Respond
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A kind of request, and the versions of it that are offered."""
+    """A kind of request and the versions that are offered."""
 
     key: int
-    oldest: int
-    newest: int
-    answer: Callable[[Request], None]
+    min_version: int
+    max_version: int
+    handle: Callable[[Request], None]
 
 
 class Broker:
-    """One broker with all there is. On one event loop."""
+    """The only broker of its cluster. On one event loop."""
 
     def __init__(self, *, host: str, port: int, topics: Mapping[str, int]) -> None:
         self._host, self._port = host, port
         self._topics = {name: [Partition() for _ in range(count)] for name, count in topics.items()}
         self._fetches = Fetches()
         self.groups = Groups()
-        # Not from the beginning: a producer of a broker that is gone may still use its id.
-        self._next_producer = random.getrandbits(48)
+        # Random, so that producers of a previous process do not share an id with new ones.
+        self._last_producer_id = random.getrandbits(48)
         self._apis = {
             api.key: api
             for api in (
@@ -71,268 +73,269 @@ class Broker:
                 Api(12, 0, 1, self._heartbeat),
                 Api(13, 0, 1, self._leave_group),
                 Api(14, 0, 1, self._sync_group),
-                Api(API_VERSIONS, 0, NEWEST_API_VERSIONS, self._api_versions),
+                Api(API_VERSIONS, 0, MAX_API_VERSIONS, self._api_versions),
                 Api(22, 0, 0, self._init_producer_id),
             )
         }
 
-    def answer(self, frame: bytes, send: Reply) -> None:
-        """Carry a request out; `send` gets the whole answer. Raises `Unreadable` for what is not offered."""
+    def handle(self, frame: bytes, send: Respond) -> None:
+        """Handle a request; `send` receives the whole response. Raises `ProtocolError`."""
         reader = Reader(frame)
-        key, version, correlation = reader.values(HEAD)
-        client_id = reader.text()
+        key, version, correlation_id = reader.struct(REQUEST_HEADER)
+        client_id = reader.string()
         api = self._apis.get(key)
         if api is None:
-            raise Unreadable(f"request {key} is not offered")
-        head = INT.pack(correlation)
+            raise ProtocolError(f"request {key} is not offered")
+        header = INT32.pack(correlation_id)
 
-        def reply(body: bytes | None) -> None:
-            send(None if body is None else head + body)
+        def respond(body: bytes | None) -> None:
+            send(None if body is None else header + body)
 
-        if key == API_VERSIONS and version > NEWEST_API_VERSIONS:
-            # In the oldest form, which every client can read, so that it asks again.
-            reply(SHORT.pack(Code.UNSUPPORTED_VERSION) + listed(self._offers()))
-        elif not api.oldest <= version <= api.newest:
-            raise Unreadable(f"version {version} of request {key} is not offered")
+        if key == API_VERSIONS and version > MAX_API_VERSIONS:
+            # In version 0, which every client can read, so that it retries with an offered version.
+            respond(INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + array(self._version_ranges()))
+        elif not api.min_version <= version <= api.max_version:
+            raise ProtocolError(f"version {version} of request {key} is not offered")
         else:
-            api.answer(Request(version, client_id, reader, reply))
+            api.handle(Request(version, client_id, reader, respond))
 
-    # What there is
+    # Metadata
 
     def _api_versions(self, request: Request) -> None:
-        if request.version < NEWEST_API_VERSIONS:
+        if request.version < MAX_API_VERSIONS:
             throttle = NO_THROTTLE if request.version else b""
-            request.reply(SHORT.pack(Code.NONE) + listed(self._offers()) + throttle)
+            request.respond(INT16.pack(ErrorCode.NONE) + array(self._version_ranges()) + throttle)
             return
-        offers = [offer + NO_TAGS for offer in self._offers()]
-        request.reply(SHORT.pack(Code.NONE) + bytes([len(offers) + 1]) + b"".join(offers) + NO_THROTTLE + NO_TAGS)
+        ranges = [each + NO_TAGS for each in self._version_ranges()]
+        request.respond(
+            INT16.pack(ErrorCode.NONE) + bytes([len(ranges) + 1]) + b"".join(ranges) + NO_THROTTLE + NO_TAGS
+        )
 
-    def _offers(self) -> list[bytes]:
-        return [CHOICE.pack(api.key, api.oldest, api.newest) for api in self._apis.values()]
+    def _version_ranges(self) -> list[bytes]:
+        return [VERSION_RANGE.pack(api.key, api.min_version, api.max_version) for api in self._apis.values()]
 
     def _metadata(self, request: Request) -> None:
         body, version = request.body, request.version
-        asked = body.optional_items(body.text)
-        wants_all = asked is None or (version == 0 and not asked)
-        names = list(self._topics) if wants_all else asked or []
-        broker = INT.pack(NODE) + text(self._host) + INT.pack(self._port) + (text(None) if version >= 1 else b"")
-        request.reply(
+        requested = body.nullable_array(body.string)
+        is_all = requested is None or (version == 0 and not requested)
+        names = list(self._topics) if is_all else requested or []
+        broker = (
+            INT32.pack(NODE_ID) + string(self._host) + INT32.pack(self._port) + (string(None) if version >= 1 else b"")
+        )
+        request.respond(
             (NO_THROTTLE if version >= 3 else b"")
-            + listed([broker])
-            + (text(CLUSTER) if version >= 2 else b"")
-            + (INT.pack(NODE) if version >= 1 else b"")
-            + listed(self._described(name, version) for name in names)
+            + array([broker])
+            + (string(CLUSTER_ID) if version >= 2 else b"")
+            + (INT32.pack(NODE_ID) if version >= 1 else b"")
+            + array(self._topic_metadata(name, version) for name in names)
         )
 
-    def _described(self, name: str, version: int) -> bytes:
+    def _topic_metadata(self, name: str, version: int) -> bytes:
         partitions = self._topics.get(name)
-        code = Code.UNKNOWN_TOPIC_OR_PARTITION if partitions is None else Code.NONE
-        own = listed([INT.pack(NODE)])
-        parts = [
-            SHORT.pack(Code.NONE) + INT.pack(number) + INT.pack(NODE) + own + own
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partitions is None else ErrorCode.NONE
+        replicas = array([INT32.pack(NODE_ID)])
+        described = [
+            INT16.pack(ErrorCode.NONE) + INT32.pack(number) + INT32.pack(NODE_ID) + replicas + replicas
             for number, _ in enumerate(partitions or ())
         ]
-        return SHORT.pack(code) + text(name) + (BYTE.pack(0) if version >= 1 else b"") + listed(parts)
+        return INT16.pack(code) + string(name) + (INT8.pack(0) if version >= 1 else b"") + array(described)
 
     def _partition(self, topic: str, number: int) -> Partition | None:
         partitions = self._topics.get(topic, ())
         return partitions[number] if 0 <= number < len(partitions) else None
 
-    # Writing and reading
+    # Records
 
     def _init_producer_id(self, request: Request) -> None:
-        self._next_producer += 1
-        request.reply(NO_THROTTLE + SHORT.pack(Code.NONE) + LONG.pack(self._next_producer) + SHORT.pack(0))
+        self._last_producer_id += 1
+        request.respond(NO_THROTTLE + INT16.pack(ErrorCode.NONE) + INT64.pack(self._last_producer_id) + INT16.pack(0))
 
     def _produce(self, request: Request) -> None:
         body = request.body
-        body.optional_text()
+        body.nullable_string()
         acks = body.int16()
         body.int32()
-        answers = body.items(lambda: _of_topic(body, lambda topic: self._append(topic, body.int32(), body.blob())))
-        request.reply(listed(answers) + NO_THROTTLE if acks else None)
+        results = body.array(lambda: _read_topic(body, lambda topic: self._append(topic, body.int32(), body.blob())))
+        request.respond(array(results) + NO_THROTTLE if acks else None)
 
     def _append(self, topic: str, number: int, records: bytes) -> bytes:
         partition = self._partition(topic, number)
         if partition is None:
-            return PRODUCED.pack(number, Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING, NOTHING)
+            return PRODUCE_RESULT.pack(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_OFFSET, NO_TIMESTAMP)
         try:
             offset = partition.append(Batch.read(records))
-        except Refusal as refusal:
-            return PRODUCED.pack(number, refusal.code, NOTHING, NOTHING)
-        self._fetches.tell(partition)
-        return PRODUCED.pack(number, Code.NONE, offset, NOTHING)
+        except KafkaError as error:
+            return PRODUCE_RESULT.pack(number, error.code, NO_OFFSET, NO_TIMESTAMP)
+        self._fetches.notify(partition)
+        return PRODUCE_RESULT.pack(number, ErrorCode.NONE, offset, NO_TIMESTAMP)
 
     def _fetch(self, request: Request) -> None:
         body = request.body
-        _, patience, min_bytes, max_bytes, _ = body.values(FETCH_HEAD)
+        _, max_wait, min_bytes, max_bytes, _ = body.struct(FETCH_HEADER)
 
-        def wanted_of_topic() -> list[Wanted]:
-            topic = body.text()
-            return body.items(lambda: self._wanted(topic, *body.values(FETCH_PART)))
+        def read_topic() -> list[PartitionFetch]:
+            topic = body.string()
+            return body.array(lambda: self._partition_fetch(topic, *body.struct(FETCH_PARTITION)))
 
-        self._fetches.begin(
-            [wanted for each in body.items(wanted_of_topic) for wanted in each],
-            patience=patience / MILLISECONDS,
+        self._fetches.start(
+            [fetch for topic in body.array(read_topic) for fetch in topic],
+            max_wait=max_wait / MILLISECONDS,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
-            answer=lambda found: request.reply(NO_THROTTLE + _fetched(found)),
+            respond=lambda results: request.respond(NO_THROTTLE + _fetch_response(results)),
         )
 
-    def _wanted(self, topic: str, number: int, offset: int, max_bytes: int) -> Wanted:
-        return Wanted(topic, number, self._partition(topic, number), offset, max_bytes)
+    def _partition_fetch(self, topic: str, number: int, offset: int, max_bytes: int) -> PartitionFetch:
+        return PartitionFetch(topic, number, self._partition(topic, number), offset, max_bytes)
 
     def _list_offsets(self, request: Request) -> None:
         body = request.body
         body.int32()
-        request.reply(
-            listed(
-                body.items(
-                    lambda: _of_topic(body, lambda topic: self._listed_offset(topic, body.int32(), body.int64()))
-                )
-            )
+        results = body.array(
+            lambda: _read_topic(body, lambda topic: self._list_offset(topic, body.int32(), body.int64()))
         )
+        request.respond(array(results))
 
-    def _listed_offset(self, topic: str, number: int, timestamp: int) -> bytes:
+    def _list_offset(self, topic: str, number: int, timestamp: int) -> bytes:
         partition = self._partition(topic, number)
         if partition is None:
-            return LISTED_OFFSET.pack(number, Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING, NOTHING)
+            return OFFSET_RESULT.pack(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_TIMESTAMP, NO_OFFSET)
         if timestamp == LATEST:
             offset: int | None = partition.end
         elif timestamp == EARLIEST:
             offset = partition.start
         else:
-            offset = partition.offset_at(timestamp)
-        return LISTED_OFFSET.pack(number, Code.NONE, NOTHING, NOTHING if offset is None else offset)
+            offset = partition.offset_for_timestamp(timestamp)
+        return OFFSET_RESULT.pack(number, ErrorCode.NONE, NO_TIMESTAMP, NO_OFFSET if offset is None else offset)
 
     # Groups
 
     def _find_coordinator(self, request: Request) -> None:
-        more = request.version >= 1
-        request.reply(
-            (NO_THROTTLE if more else b"")
-            + SHORT.pack(Code.NONE)
-            + (text(None) if more else b"")
-            + INT.pack(NODE)
-            + text(self._host)
-            + INT.pack(self._port)
+        has_details = request.version >= 1
+        request.respond(
+            (NO_THROTTLE if has_details else b"")
+            + INT16.pack(ErrorCode.NONE)
+            + (string(None) if has_details else b"")
+            + INT32.pack(NODE_ID)
+            + string(self._host)
+            + INT32.pack(self._port)
         )
 
     def _join_group(self, request: Request) -> None:
         body = request.body
-        group, session_timeout = body.text(), body.int32()
+        group, session_timeout = body.string(), body.int32()
         rebalance_timeout = body.int32() if request.version >= 1 else session_timeout
-        member_id = body.text()
-        body.text()
-        candidate = Candidate(
+        member_id = body.string()
+        body.string()
+        join = JoinRequest(
             member_id=member_id,
             client_id=request.client_id,
             session_timeout=session_timeout / MILLISECONDS,
             rebalance_timeout=rebalance_timeout / MILLISECONDS,
-            protocols=body.items(lambda: (body.text(), body.blob())),
+            protocols=body.array(lambda: (body.string(), body.blob())),
         )
         throttle = NO_THROTTLE if request.version >= 2 else b""
 
-        def answer(joined: Joined) -> None:
-            request.reply(throttle + _joined(joined))
+        def respond(result: JoinResult) -> None:
+            request.respond(throttle + _join_response(result))
 
         try:
-            self.groups.named(group).join(candidate, answer)
-        except Refusal as refusal:
-            answer(Joined(refusal.code, member_id))
+            self.groups.get_or_create(group).join(join, respond)
+        except KafkaError as error:
+            respond(JoinResult(error.code, member_id))
 
     def _sync_group(self, request: Request) -> None:
         body = request.body
-        group, generation, member_id = body.text(), body.int32(), body.text()
-        assignments = dict(body.items(lambda: (body.text(), body.blob())))
+        group, generation, member_id = body.string(), body.int32(), body.string()
+        assignments = dict(body.array(lambda: (body.string(), body.blob())))
         throttle = NO_THROTTLE if request.version >= 1 else b""
 
-        def answer(synced: Synced) -> None:
-            request.reply(throttle + SHORT.pack(synced.code) + blob(synced.assignment))
+        def respond(result: SyncResult) -> None:
+            request.respond(throttle + INT16.pack(result.code) + blob(result.assignment))
 
         try:
-            self.groups.named(group).sync(member_id, generation, assignments, answer)
-        except Refusal as refusal:
-            answer(Synced(refusal.code))
+            self.groups.get_or_create(group).sync(member_id, generation, assignments, respond)
+        except KafkaError as error:
+            respond(SyncResult(error.code))
 
     def _heartbeat(self, request: Request) -> None:
         body = request.body
-        group, generation, member_id = body.text(), body.int32(), body.text()
-        _reply_code(request, lambda: self.groups.named(group).heartbeat(member_id, generation))
+        group, generation, member_id = body.string(), body.int32(), body.string()
+        _respond_with_code(request, lambda: self.groups.get_or_create(group).heartbeat(member_id, generation))
 
     def _leave_group(self, request: Request) -> None:
-        group, member_id = request.body.text(), request.body.text()
-        _reply_code(request, lambda: self.groups.named(group).leave(member_id))
+        group, member_id = request.body.string(), request.body.string()
+        _respond_with_code(request, lambda: self.groups.get_or_create(group).leave(member_id))
 
     def _commit_offsets(self, request: Request) -> None:
         body = request.body
-        group, generation, member_id = body.text(), body.int32(), body.text()
+        group, generation, member_id = body.string(), body.int32(), body.string()
         body.int64()
-        topics = body.items(lambda: (body.text(), body.items(lambda: (body.int32(), body.int64(), body.text()))))
-        offsets: dict[Place, tuple[int, str]] = {
-            (topic, number): (offset, note) for topic, parts in topics for number, offset, note in parts
+        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.int64(), body.string()))))
+        offsets: dict[TopicPartition, tuple[int, str]] = {
+            (topic, number): (offset, metadata) for topic, parts in topics for number, offset, metadata in parts
         }
-        code = Code.NONE
+        code = ErrorCode.NONE
         try:
-            self.groups.named(group).commit(member_id, generation, offsets)
-        except Refusal as refusal:
-            code = refusal.code
-        request.reply(
-            listed(
-                text(topic) + listed(INT.pack(number) + SHORT.pack(code) for number, _, _ in parts)
+            self.groups.get_or_create(group).commit(member_id, generation, offsets)
+        except KafkaError as error:
+            code = error.code
+        request.respond(
+            array(
+                string(topic) + array(INT32.pack(number) + INT16.pack(code) for number, _, _ in parts)
                 for topic, parts in topics
             )
         )
 
     def _fetch_offsets(self, request: Request) -> None:
         body = request.body
-        name = body.text()
-        topics = body.items(lambda: (body.text(), body.items(body.int32)))
-        offsets = self.groups.named(name).offsets if name else {}
+        name = body.string()
+        topics = body.array(lambda: (body.string(), body.array(body.int32)))
+        offsets = self.groups.get_or_create(name).offsets if name else {}
 
-        def described(topic: str, number: int) -> bytes:
-            offset, note = offsets.get((topic, number), (NOTHING, ""))
-            return INT.pack(number) + LONG.pack(offset) + text(note) + SHORT.pack(Code.NONE)
+        def result(topic: str, number: int) -> bytes:
+            offset, metadata = offsets.get((topic, number), (NO_OFFSET, ""))
+            return INT32.pack(number) + INT64.pack(offset) + string(metadata) + INT16.pack(ErrorCode.NONE)
 
-        request.reply(
-            listed(text(topic) + listed(described(topic, number) for number in numbers) for topic, numbers in topics)
+        request.respond(
+            array(string(topic) + array(result(topic, number) for number in numbers) for topic, numbers in topics)
         )
 
 
-def _of_topic(body: Reader, answer: Callable[[str], bytes]) -> bytes:
-    """A topic's part of an answer, made while its part of the request is read."""
-    topic = body.text()
-    return text(topic) + listed(body.items(lambda: answer(topic)))
+def _read_topic(body: Reader, handle: Callable[[str], bytes]) -> bytes:
+    """Read a topic's part of a request and return its part of the response. `handle` reads one partition."""
+    topic = body.string()
+    return string(topic) + array(body.array(lambda: handle(topic)))
 
 
-def _fetched(found: Iterable[Found]) -> bytes:
-    return listed(
-        text(topic) + listed(_fetched_part(one) for one in parts)
-        for topic, parts in groupby(found, key=lambda one: one.wanted.topic)
+def _fetch_response(results: Iterable[FetchResult]) -> bytes:
+    return array(
+        string(topic) + array(_fetch_result(result) for result in group)
+        for topic, group in groupby(results, key=lambda result: result.request.topic)
     )
 
 
-def _fetched_part(found: Found) -> bytes:
-    wanted = found.wanted
-    end = NOTHING if wanted.partition is None else wanted.partition.end
-    return FETCHED.pack(wanted.number, found.code, end, end, NOTHING) + blob(found.data)
+def _fetch_result(result: FetchResult) -> bytes:
+    partition = result.request.partition
+    end = NO_OFFSET if partition is None else partition.end
+    return FETCH_RESULT.pack(result.request.number, result.code, end, end, NO_ABORTED_TRANSACTIONS) + blob(result.data)
 
 
-def _joined(joined: Joined) -> bytes:
+def _join_response(result: JoinResult) -> bytes:
     return (
-        SHORT.pack(joined.code)
-        + INT.pack(joined.generation)
-        + text(joined.protocol)
-        + text(joined.leader)
-        + text(joined.member_id)
-        + listed(text(member_id) + blob(metadata) for member_id, metadata in joined.members)
+        INT16.pack(result.code)
+        + INT32.pack(result.generation)
+        + string(result.protocol)
+        + string(result.leader)
+        + string(result.member_id)
+        + array(string(member_id) + blob(metadata) for member_id, metadata in result.members)
     )
 
 
-def _reply_code(request: Request, act: Callable[[], None]) -> None:
-    code = Code.NONE
+def _respond_with_code(request: Request, handle: Callable[[], None]) -> None:
+    code = ErrorCode.NONE
     try:
-        act()
-    except Refusal as refusal:
-        code = refusal.code
-    request.reply((NO_THROTTLE if request.version >= 1 else b"") + SHORT.pack(code))
+        handle()
+    except KafkaError as error:
+        code = error.code
+    request.respond((NO_THROTTLE if request.version >= 1 else b"") + INT16.pack(code))

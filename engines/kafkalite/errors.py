@@ -1,9 +1,9 @@
-"""Kafka's error codes, as far as they are used here."""
+"""The error codes of Kafka's protocol that the broker returns."""
 
 from enum import IntEnum
 
 
-class Code(IntEnum):
+class ErrorCode(IntEnum):
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
@@ -19,9 +19,9 @@ class Code(IntEnum):
     INVALID_PRODUCER_EPOCH = 47
 
 
-class Refusal(Exception):
-    """Raised for a request that is answered with an error code."""
+class KafkaError(Exception):
+    """Raised for a request whose response is an error code."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
         self.code = code

@@ -1,21 +1,21 @@
-"""Consumers that wait for news: a fetch is answered when there is any, or when its patience ends."""
+"""Fetches: each is answered once it has enough records, or when its maximum wait is over."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.errors import ErrorCode, KafkaError
 from engines.kafkalite.log import Partition
 
-LONGEST_WAIT = 30.0
-REST = 0.001
-"""Seconds from a fetch to the first news for it: a busy consumer comes again at once, and more goes in one answer."""
+MAX_WAIT_SECONDS = 30.0
+LINGER_SECONDS = 0.001
+"""A waiting fetch is answered this long after its arrival at the earliest, so that more records share a response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a fetch asks of one partition, which is None where there is no such."""
+class PartitionFetch:
+    """What a fetch requests of one partition, which is None if it does not exist."""
 
     topic: str
     number: int
@@ -25,92 +25,98 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    wanted: Wanted
-    code: Code
+class FetchResult:
+    request: PartitionFetch
+    code: ErrorCode
     data: bytes
 
 
 class Fetches:
-    """Those that have found nothing yet. On one event loop."""
+    """The fetches that wait for records. On one event loop."""
 
-    def __init__(self, *, rest: float = REST) -> None:
-        self._rest = rest
-        self._waiting: defaultdict[Partition, set[_Fetch]] = defaultdict(set)
+    def __init__(self, *, linger: float = LINGER_SECONDS) -> None:
+        self._linger = linger
+        self._waiting: defaultdict[Partition, set[_WaitingFetch]] = defaultdict(set)
 
-    def begin(
+    def start(
         self,
-        wanted: Sequence[Wanted],
+        requests: Sequence[PartitionFetch],
         *,
-        patience: float,
+        max_wait: float,
         min_bytes: int,
         max_bytes: int,
-        answer: Callable[[list[Found]], None],
+        respond: Callable[[list[FetchResult]], None],
     ) -> None:
-        """Have `answer` called: now, if enough is there or something is wrong; otherwise later."""
-        found = look(wanted, max_bytes)
-        if patience <= 0 or _is_enough(found, min_bytes):
-            answer(found)
+        """Call `respond` now if there are enough records or there is an error, otherwise later."""
+        results = read_all(requests, max_bytes)
+        if max_wait <= 0 or _is_complete(results, min_bytes):
+            respond(results)
             return
         loop = asyncio.get_running_loop()
-        fetch = _Fetch(wanted, min_bytes, max_bytes, answer, rested_at=loop.time() + self._rest)
-        for one in wanted:
-            if one.partition is not None:
-                self._waiting[one.partition].add(fetch)
-        fetch.alarm = loop.call_later(min(patience, LONGEST_WAIT), self._give_up, fetch)
+        fetch = _WaitingFetch(requests, min_bytes, max_bytes, respond, not_before=loop.time() + self._linger)
+        for request in requests:
+            if request.partition is not None:
+                self._waiting[request.partition].add(fetch)
+        fetch.timeout = loop.call_later(min(max_wait, MAX_WAIT_SECONDS), self._expire, fetch)
 
-    def tell(self, partition: Partition) -> None:
-        """There is something new in it."""
+    def notify(self, partition: Partition) -> None:
+        """Schedule another read for the fetches that wait for this partition, which has new records."""
         loop = asyncio.get_running_loop()
         for fetch in self._waiting[partition]:
-            if not fetch.is_told:
-                fetch.is_told = True
-                loop.call_later(max(0.0, fetch.rested_at - loop.time()), self._look_again, fetch)
+            if not fetch.is_scheduled:
+                fetch.is_scheduled = True
+                loop.call_later(max(0.0, fetch.not_before - loop.time()), self._retry, fetch)
 
-    def _look_again(self, fetch: "_Fetch") -> None:
-        fetch.is_told = False
-        if fetch.alarm is not None and _is_enough(found := look(fetch.wanted, fetch.max_bytes), fetch.min_bytes):
-            fetch.alarm.cancel()
-            self._end(fetch, found)
+    def _retry(self, fetch: "_WaitingFetch") -> None:
+        fetch.is_scheduled = False
+        if fetch.timeout is None:
+            return
+        results = read_all(fetch.requests, fetch.max_bytes)
+        if _is_complete(results, fetch.min_bytes):
+            fetch.timeout.cancel()
+            self._complete(fetch, results)
 
-    def _give_up(self, fetch: "_Fetch") -> None:
-        self._end(fetch, look(fetch.wanted, fetch.max_bytes))
+    def _expire(self, fetch: "_WaitingFetch") -> None:
+        self._complete(fetch, read_all(fetch.requests, fetch.max_bytes))
 
-    def _end(self, fetch: "_Fetch", found: list[Found]) -> None:
-        fetch.alarm = None
-        for one in fetch.wanted:
-            if one.partition is not None:
-                self._waiting[one.partition].discard(fetch)
-        fetch.answer(found)
+    def _complete(self, fetch: "_WaitingFetch", results: list[FetchResult]) -> None:
+        fetch.timeout = None
+        for request in fetch.requests:
+            if request.partition is not None:
+                self._waiting[request.partition].discard(fetch)
+        fetch.respond(results)
 
 
 @dataclass(slots=True, eq=False)
-class _Fetch:
-    wanted: Sequence[Wanted]
+class _WaitingFetch:
+    """`timeout` is None once the fetch has been answered."""
+
+    requests: Sequence[PartitionFetch]
     min_bytes: int
     max_bytes: int
-    answer: Callable[[list[Found]], None]
-    rested_at: float
-    alarm: asyncio.TimerHandle | None = None
-    is_told: bool = False
+    respond: Callable[[list[FetchResult]], None]
+    not_before: float
+    timeout: asyncio.TimerHandle | None = None
+    is_scheduled: bool = False
 
 
-def look(wanted: Sequence[Wanted], max_bytes: int) -> list[Found]:
-    """What is there now: no more than `max_bytes`, but for the first batch, which is always given whole."""
-    found, size = [], 0
-    for one in wanted:
-        code, data = Code.NONE, b""
-        if one.partition is None:
-            code = Code.UNKNOWN_TOPIC_OR_PARTITION
+def read_all(requests: Sequence[PartitionFetch], max_bytes: int) -> list[FetchResult]:
+    """Read at most `max_bytes` in total. The first batch is returned whole even if it is larger."""
+    results, size = [], 0
+    for request in requests:
+        code, data = ErrorCode.NONE, b""
+        if request.partition is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
+            limit = min(request.max_bytes, max_bytes - size)
             try:
-                data = one.partition.read(one.offset, min(one.max_bytes, max_bytes - size), at_least_one=size == 0)
-            except Refusal as refusal:
-                code = refusal.code
+                data = request.partition.read(request.offset, limit, at_least_one=size == 0)
+            except KafkaError as error:
+                code = error.code
         size += len(data)
-        found.append(Found(one, code, data))
-    return found
+        results.append(FetchResult(request, code, data))
+    return results
 
 
-def _is_enough(found: Sequence[Found], min_bytes: int) -> bool:
-    return any(one.code for one in found) or sum(len(one.data) for one in found) >= max(min_bytes, 1)
+def _is_complete(results: Sequence[FetchResult], min_bytes: int) -> bool:
+    return any(result.code for result in results) or sum(len(result.data) for result in results) >= max(min_bytes, 1)

@@ -1,8 +1,8 @@
-"""Consumer groups: who is in one, who reads what, and how far they have come.
+"""Consumer groups: members, their assignments, and the committed offsets.
 
-A group goes round: members join, the first of them divides the partitions among all, each is told its share. Whoever
-comes, leaves, or is not heard of for too long makes it go round again. Pure bookkeeping: no I/O, and time only as
-`monotonic` tells it; `expire` is to be called now and then.
+A rebalance has two phases: all members join, then the leader assigns the partitions and each member gets its
+assignment by a sync. A member that joins, leaves or expires starts a rebalance. No I/O: responses go to callables, the
+clock is passed in, and `expire` must be called periodically.
 """
 
 import time
@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from engines.kafkalite.errors import Code, Refusal
+from engines.kafkalite.errors import ErrorCode, KafkaError
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """A round's beginning, for one member. `members` is for the leader alone, who divides the partitions."""
+class JoinResult:
+    """The response to a join. Only the leader gets `members`, to assign the partitions."""
 
-    code: Code
+    code: ErrorCode
     member_id: str
     generation: int = -1
     protocol: str = ""
@@ -29,16 +29,16 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
-    """A member's share."""
+class SyncResult:
+    """The response to a sync: the member's assignment."""
 
-    code: Code
+    code: ErrorCode
     assignment: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """Who asks to join, and how it would have partitions divided, the best first."""
+class JoinRequest:
+    """`protocols` are the member's assignment protocols with its metadata, the preferred one first."""
 
     member_id: str
     client_id: str
@@ -49,182 +49,188 @@ class Candidate:
 
 @dataclass(slots=True, eq=False)
 class _Member:
+    """`on_join` and `on_sync` are set while a request of the member waits for its response."""
+
     member_id: str
-    candidate: Candidate
-    heard_at: float
-    joining: Callable[[Joined], None] | None = None
-    syncing: Callable[[Synced], None] | None = None
+    request: JoinRequest
+    last_seen: float
+    on_join: Callable[[JoinResult], None] | None = None
+    on_sync: Callable[[SyncResult], None] | None = None
     assignment: bytes = b""
 
     @property
     def is_waiting(self) -> bool:
-        return self.joining is not None or self.syncing is not None
+        return self.on_join is not None or self.on_sync is not None
 
     def metadata(self, protocol: str) -> bytes:
-        return dict(self.candidate.protocols)[protocol]
+        return dict(self.request.protocols)[protocol]
 
 
 class _State(Enum):
+    """Kafka's names: PREPARING while members join, COMPLETING until the leader has assigned the partitions."""
+
     STABLE = auto()
-    JOINING = auto()
-    DIVIDING = auto()
+    PREPARING_REBALANCE = auto()
+    COMPLETING_REBALANCE = auto()
 
 
 class Group:
-    """One group. Answers may come later, by the callables that its methods are given."""
+    """One group. The responses to `join` and `sync` may come later."""
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._members: dict[str, _Member] = {}
         self._state = _State.STABLE
         self._generation = 0
-        self._join_until = 0.0
-        self.offsets: dict[Place, tuple[int, str]] = {}
+        self._join_deadline = 0.0
+        self.offsets: dict[TopicPartition, tuple[int, str]] = {}
 
-    def join(self, candidate: Candidate, answer: Callable[[Joined], None]) -> None:
-        """Answered when everybody has joined, or has been given up. Raises `Refusal`."""
-        others = [member.candidate for member in self._members.values() if member.member_id != candidate.member_id]
-        if not _common_protocols([candidate, *others]):
-            raise Refusal(Code.INCONSISTENT_GROUP_PROTOCOL)
-        if candidate.member_id:
-            member = self._heard(candidate.member_id)
-            member.candidate = candidate
+    def join(self, request: JoinRequest, respond: Callable[[JoinResult], None]) -> None:
+        """Respond once every member has joined or expired. Raises `KafkaError`."""
+        others = [member.request for member in self._members.values() if member.member_id != request.member_id]
+        if not _common_protocols([request, *others]):
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.member_id:
+            member = self._touch(request.member_id)
+            member.request = request
         else:
-            member = _Member(f"{candidate.client_id}-{uuid.uuid4()}", candidate, self._monotonic())
+            member = _Member(f"{request.client_id}-{uuid.uuid4()}", request, self._monotonic())
             self._members[member.member_id] = member
-        member.joining = answer
-        self._go_round()
-        self._begin_when_all_are_there()
+        member.on_join = respond
+        self._prepare_rebalance()
+        self._complete_join()
 
     def sync(
-        self, member_id: str, generation: int, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
+        self, member_id: str, generation: int, assignments: Mapping[str, bytes], respond: Callable[[SyncResult], None]
     ) -> None:
-        """Answered when the leader has divided the partitions. Raises `Refusal`."""
-        member = self._current(member_id, generation)
-        if self._state is _State.JOINING:
-            raise Refusal(Code.REBALANCE_IN_PROGRESS)
-        member.syncing = answer
-        if self._state is _State.DIVIDING and member is self._leader:
-            for one in self._members.values():
-                one.assignment = assignments.get(one.member_id, b"")
+        """Respond once the leader has assigned the partitions. Raises `KafkaError`."""
+        member = self._touch_current(member_id, generation)
+        if self._state is _State.PREPARING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+        member.on_sync = respond
+        if self._state is _State.COMPLETING_REBALANCE and member is self._leader:
+            for each in self._members.values():
+                each.assignment = assignments.get(each.member_id, b"")
             self._state = _State.STABLE
         if self._state is _State.STABLE:
-            for one in self._members.values():
-                self._tell(one, Synced(Code.NONE, one.assignment))
+            for each in self._members.values():
+                self._complete_sync(each, SyncResult(ErrorCode.NONE, each.assignment))
 
     def heartbeat(self, member_id: str, generation: int) -> None:
-        """Raises `Refusal`, also to call a member to the next round."""
-        self._current(member_id, generation)
-        if self._state is _State.JOINING:
-            raise Refusal(Code.REBALANCE_IN_PROGRESS)
+        """Raises `KafkaError`; REBALANCE_IN_PROGRESS tells the member to join again."""
+        self._touch_current(member_id, generation)
+        if self._state is _State.PREPARING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, member_id: str) -> None:
-        self._heard(member_id)
+        self._touch(member_id)
         self._remove([member_id])
 
-    def commit(self, member_id: str, generation: int, offsets: Mapping[Place, tuple[int, str]]) -> None:
-        """Note how far the group has come. Raises `Refusal` for who has been left behind.
+    def commit(self, member_id: str, generation: int, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Store offsets. Raises `KafkaError` for a member of an old generation.
 
-        Who reads without being a member says so by a generation below zero.
+        A consumer that is not a member of the group commits with a negative generation.
         """
         if generation >= 0 or member_id:
-            self._current(member_id, generation)
+            self._touch_current(member_id, generation)
         self.offsets.update(offsets)
 
     def expire(self) -> None:
-        """Give up members that were not heard of for too long, and those who are late for a round.
+        """Remove members whose session has timed out, and those that did not join a rebalance in time.
 
-        Who waits for an answer is given up after it, if it is not heard of then.
+        A member that waits for a response does not expire.
         """
         now = self._monotonic()
-        is_late = self._state is _State.JOINING and now >= self._join_until
-        gone = [
+        is_late = self._state is _State.PREPARING_REBALANCE and now >= self._join_deadline
+        expired = [
             member.member_id
             for member in self._members.values()
-            if not member.is_waiting and (is_late or now - member.heard_at > member.candidate.session_timeout)
+            if not member.is_waiting and (is_late or now - member.last_seen > member.request.session_timeout)
         ]
-        if gone:
-            self._remove(gone)
+        if expired:
+            self._remove(expired)
 
     @property
     def _leader(self) -> _Member:
         return next(iter(self._members.values()))
 
-    def _heard(self, member_id: str) -> _Member:
+    def _touch(self, member_id: str) -> _Member:
         member = self._members.get(member_id)
         if member is None:
-            raise Refusal(Code.UNKNOWN_MEMBER_ID)
-        member.heard_at = self._monotonic()
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member.last_seen = self._monotonic()
         return member
 
-    def _current(self, member_id: str, generation: int) -> _Member:
-        member = self._heard(member_id)
+    def _touch_current(self, member_id: str, generation: int) -> _Member:
+        member = self._touch(member_id)
         if generation != self._generation:
-            raise Refusal(Code.ILLEGAL_GENERATION)
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         return member
 
     def _remove(self, member_ids: Sequence[str]) -> None:
         for member_id in member_ids:
             member = self._members.pop(member_id)
-            self._tell(member, Synced(Code.UNKNOWN_MEMBER_ID))
-            if member.joining is not None:
-                member.joining(Joined(Code.UNKNOWN_MEMBER_ID, member_id))
+            self._complete_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
+            if member.on_join is not None:
+                member.on_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
         if self._members:
-            self._go_round()
-            self._begin_when_all_are_there()
+            self._prepare_rebalance()
+            self._complete_join()
         else:
             self._state = _State.STABLE
 
-    def _go_round(self) -> None:
-        """Everybody is to join again: who waits for a share is told now, others with their next heartbeat."""
-        if self._state is _State.JOINING:
+    def _prepare_rebalance(self) -> None:
+        """Make all members join again. Those that wait for a sync learn it now, the others by their next heartbeat."""
+        if self._state is _State.PREPARING_REBALANCE:
             return
-        self._state = _State.JOINING
-        patience = max(member.candidate.rebalance_timeout for member in self._members.values())
-        self._join_until = self._monotonic() + patience
+        self._state = _State.PREPARING_REBALANCE
+        timeout = max(member.request.rebalance_timeout for member in self._members.values())
+        self._join_deadline = self._monotonic() + timeout
         for member in self._members.values():
-            self._tell(member, Synced(Code.REBALANCE_IN_PROGRESS))
+            self._complete_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
 
-    def _begin_when_all_are_there(self) -> None:
+    def _complete_join(self) -> None:
+        """Begin the next generation if all members have joined."""
         members = list(self._members.values())
-        if any(member.joining is None for member in members):
+        if any(member.on_join is None for member in members):
             return
         self._generation += 1
-        self._state = _State.DIVIDING
-        protocol = _common_protocols([member.candidate for member in members])[0]
-        every = [(member.member_id, member.metadata(protocol)) for member in members]
+        self._state = _State.COMPLETING_REBALANCE
+        protocol = _common_protocols([member.request for member in members])[0]
+        metadata = [(member.member_id, member.metadata(protocol)) for member in members]
         leader = members[0]
         for member in members:
-            answer, member.joining = member.joining, None
-            member.heard_at = self._monotonic()
-            if answer is not None:
-                known = every if member is leader else ()
-                answer(Joined(Code.NONE, member.member_id, self._generation, protocol, leader.member_id, known))
+            respond, member.on_join = member.on_join, None
+            member.last_seen = self._monotonic()
+            if respond is not None:
+                visible = metadata if member is leader else ()
+                generation = self._generation
+                respond(JoinResult(ErrorCode.NONE, member.member_id, generation, protocol, leader.member_id, visible))
 
-    def _tell(self, member: _Member, synced: Synced) -> None:
-        if member.syncing is not None:
-            answer, member.syncing = member.syncing, None
-            member.heard_at = self._monotonic()
-            answer(synced)
+    def _complete_sync(self, member: _Member, result: SyncResult) -> None:
+        if member.on_sync is not None:
+            respond, member.on_sync = member.on_sync, None
+            member.last_seen = self._monotonic()
+            respond(result)
 
 
-def _common_protocols(candidates: Sequence[Candidate]) -> list[str]:
-    """The ways of dividing that all know, in the order of the first."""
-    first, *others = ([name for name, _ in candidate.protocols] for candidate in candidates)
+def _common_protocols(requests: Sequence[JoinRequest]) -> list[str]:
+    """The protocols that all members support, in the order of the first member."""
+    first, *others = ([name for name, _ in request.protocols] for request in requests)
     return [name for name in first if all(name in other for other in others)]
 
 
 @dataclass(slots=True)
 class Groups:
-    """All groups by name, made when first asked for."""
+    """All groups by name."""
 
     monotonic: Callable[[], float] = time.monotonic
     _groups: dict[str, Group] = field(default_factory=dict)
 
-    def named(self, name: str) -> Group:
-        """Raises `Refusal` for no name at all."""
+    def get_or_create(self, name: str) -> Group:
+        """Raises `KafkaError` for an empty name."""
         if not name:
-            raise Refusal(Code.INVALID_GROUP_ID)
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(monotonic=self.monotonic)

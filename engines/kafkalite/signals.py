@@ -1,4 +1,4 @@
-"""By which signals the broker is made to refuse connections, and to take them again, for tests of what happens then."""
+"""The signals that make the broker close and reopen its port, for tests of an outage."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Kafka's types on the wire: numbers big-endian, texts and lists behind their length."""
+"""The types of Kafka's protocol: big-endian integers; strings, bytes and arrays after their length."""
 
 from collections.abc import Callable, Iterable
 from struct import Struct
@@ -6,83 +6,83 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-BYTE, SHORT, INT, LONG = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
-NOTHING = -1
+INT8, INT16, INT32, INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
+NULL_LENGTH = -1
 
 
-class Unreadable(Exception):
-    """Raised for what is not a request of this protocol."""
+class ProtocolError(Exception):
+    """Raised for bytes that are not a valid or an offered request."""
 
 
 class Reader:
-    """Takes values from a request, one after the other. Raises `Unreadable` where they end or make no sense."""
+    """Reads the values of a request in order. Raises `ProtocolError`."""
 
-    __slots__ = ("_data", "_place")
+    __slots__ = ("_data", "_position")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place = 0
+        self._position = 0
 
-    def values(self, form: Struct) -> tuple[int, ...]:
-        start = self._place
-        self._place = end = start + form.size
+    def struct(self, form: Struct) -> tuple[int, ...]:
+        start = self._position
+        self._position = end = start + form.size
         if end > len(self._data):
-            raise Unreadable("a request ends too early")
+            raise ProtocolError("a request ends too early")
         return form.unpack_from(self._data, start)
 
     def int16(self) -> int:
-        return self.values(SHORT)[0]
+        return self.struct(INT16)[0]
 
     def int32(self) -> int:
-        return self.values(INT)[0]
+        return self.struct(INT32)[0]
 
     def int64(self) -> int:
-        return self.values(LONG)[0]
+        return self.struct(INT64)[0]
 
-    def text(self) -> str:
-        return self.optional_text() or ""
+    def string(self) -> str:
+        return self.nullable_string() or ""
 
-    def optional_text(self) -> str | None:
+    def nullable_string(self) -> str | None:
         size = self.int16()
         try:
-            return None if size == NOTHING else self._take(size).decode()
+            return None if size == NULL_LENGTH else self._take(size).decode()
         except UnicodeDecodeError as error:
-            raise Unreadable("a text is not UTF-8") from error
+            raise ProtocolError("a string is not UTF-8") from error
 
     def blob(self) -> bytes:
         size = self.int32()
-        return b"" if size == NOTHING else self._take(size)
+        return b"" if size == NULL_LENGTH else self._take(size)
 
-    def items(self, read: Callable[[], Item]) -> list[Item]:
-        return self.optional_items(read) or []
+    def array(self, read: Callable[[], Item]) -> list[Item]:
+        return self.nullable_array(read) or []
 
-    def optional_items(self, read: Callable[[], Item]) -> list[Item] | None:
+    def nullable_array(self, read: Callable[[], Item]) -> list[Item] | None:
         count = self.int32()
-        if count == NOTHING:
+        if count == NULL_LENGTH:
             return None
         if count < 0:
-            raise Unreadable("a list of less than nothing")
+            raise ProtocolError("an array has a negative length")
         return [read() for _ in range(count)]
 
     def _take(self, size: int) -> bytes:
-        start = self._place
-        self._place = end = start + size
+        start = self._position
+        self._position = end = start + size
         if size < 0 or end > len(self._data):
-            raise Unreadable("a request ends too early")
+            raise ProtocolError("a request ends too early")
         return self._data[start:end]
 
 
-def text(value: str | None) -> bytes:
+def string(value: str | None) -> bytes:
     if value is None:
-        return SHORT.pack(NOTHING)
+        return INT16.pack(NULL_LENGTH)
     encoded = value.encode()
-    return SHORT.pack(len(encoded)) + encoded
+    return INT16.pack(len(encoded)) + encoded
 
 
 def blob(value: bytes) -> bytes:
-    return INT.pack(len(value)) + value
+    return INT32.pack(len(value)) + value
 
 
-def listed(items: Iterable[bytes]) -> bytes:
-    every = list(items)
-    return INT.pack(len(every)) + b"".join(every)
+def array(items: Iterable[bytes]) -> bytes:
+    encoded = list(items)
+    return INT32.pack(len(encoded)) + b"".join(encoded)

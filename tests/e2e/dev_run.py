@@ -1,4 +1,4 @@
-"""`manage.py dev` as its user starts it: a real process with real children, of which none may be left behind."""
+"""`manage.py dev` as a user starts it, in a process of its own, and the children that it starts."""
 
 import json
 import os
@@ -18,16 +18,16 @@ import psutil
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"^Parley is ready on (http://127\.0\.0\.1:\d+)$")
 MARK = "PARLEY_TEST_RUN"
-START_WITHIN = 60.0
-STOP_WITHIN = 30.0
-# What pytest or a developer's shell may have set, and a user's fresh terminal has not.
-FOREIGN = ("DJANGO_SETTINGS_MODULE", "PORT", "DATA_DIR", "SECRET_KEY", "DATABASE_URL", "ENGINES")
+START_TIMEOUT = 60.0  # seconds
+STOP_TIMEOUT = 30.0  # seconds
+# Variables that pytest or a developer's shell may have set. The command runs without them.
+UNSET = ("DJANGO_SETTINGS_MODULE", "PORT", "DATA_DIR", "SECRET_KEY", "DATABASE_URL", "ENGINES")
 
 Found = TypeVar("Found")
 
 
 def eventually(find: Callable[[], Found | None], *, within: float, what: str) -> Found:
-    """The first thing found that is not None, asked for again and again until the deadline."""
+    """Poll `find` until it returns something other than None, and return that."""
     deadline = time.monotonic() + within
     while (found := find()) is None:
         if time.monotonic() > deadline:
@@ -37,19 +37,19 @@ def eventually(find: Callable[[], Found | None], *, within: float, what: str) ->
 
 
 class DevRun:
-    """One run of the command, marked in its environment so that descendants can be found, orphans included.
+    """One run of the command. A variable in its environment marks its descendants, orphans included.
 
-    A Redis server overwrites its environment with its title, so children are remembered as well when they are seen.
+    A Redis server overwrites its environment with its title, so known children are remembered too.
     """
 
     def __init__(self, data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None) -> None:
-        """`variables` are set in the environment besides what a fresh terminal has."""
+        """`variables` are added to the environment."""
         self.data_dir = data_dir
         self.lines: list[str] = []
         self.errors: list[str] = []
         self._mark = uuid.uuid4().hex
         self._seen: set[psutil.Process] = set()
-        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
             [sys.executable, "manage.py", "dev", "--port", str(port), "--data-dir", str(data_dir)],
             cwd=PROJECT_ROOT,
@@ -70,7 +70,7 @@ class DevRun:
 
     @property
     def refusal(self) -> str:
-        """What the run said on stderr at its end."""
+        """What the run wrote to stderr."""
         return "".join(self.errors).strip()
 
     def wait_until_ready(self) -> str:
@@ -81,30 +81,30 @@ class DevRun:
                 raise AssertionError(f"the run ended before it was ready:\n{''.join(self.lines)}{self.refusal}")
             return next((match[1] for line in self.lines if (match := READY.match(line))), None)
 
-        address = eventually(find, within=START_WITHIN, what="the ready line")
+        address = eventually(find, within=START_TIMEOUT, what="the ready line")
         self._remember_children()
         return address
 
     def wait_for_line(self, text: str) -> None:
         eventually(
             lambda: True if any(text in line for line in self.lines) else None,
-            within=START_WITHIN,
+            within=START_TIMEOUT,
             what=f"a line with {text!r}",
         )
         self._remember_children()
 
     def engines(self) -> dict[str, Any]:
-        """`{name: {"endpoint": …, "pid": …}}` as the run tells everybody."""
+        """`{name: {"endpoint": …, "pid": …}}` from `engines.json`."""
         described: dict[str, Any] = json.loads((self.data_dir / "engines.json").read_text())
         return described
 
     def descendants(self) -> list[psutil.Process]:
-        """Every living process of this run but the command itself, whoever its parent is by now."""
+        """Every running process of this run except the command itself, orphans included."""
         marked = {process for process in psutil.process_iter() if process.pid != self.pid and self._is_marked(process)}
         return [process for process in marked | self._seen if _is_alive(process)]
 
     def child(self, name: str) -> psutil.Process:
-        """An engine by its name, one of our own processes by its command."""
+        """An engine by its name, a service by its command."""
         if name in self.engines():
             return psutil.Process(self.engines()[name]["pid"])
         return next(process for process in self.descendants() if name in process.cmdline())
@@ -116,23 +116,23 @@ class DevRun:
         self._process.kill()
 
     def press_ctrl_c(self) -> None:
-        """As a terminal does it: to the whole foreground group."""
+        """Send SIGINT to the whole process group, as a terminal does."""
         os.killpg(self.pid, signal.SIGINT)
 
     def wait(self) -> int:
-        """The exit status, with all that was said read."""
-        status = self._process.wait(STOP_WITHIN)
+        """Wait for the exit and read all output. Returns the exit status."""
+        status = self._process.wait(STOP_TIMEOUT)
         for reader in self._readers:
-            reader.join(STOP_WITHIN)
+            reader.join(STOP_TIMEOUT)
         return status
 
-    def wait_until_nobody_is_left(self) -> bool:
+    def wait_until_no_process_is_left(self) -> bool:
         return eventually(
-            lambda: None if self.descendants() else True, within=STOP_WITHIN, what="the end of all children"
+            lambda: None if self.descendants() else True, within=STOP_TIMEOUT, what="the exit of all children"
         )
 
     def close(self) -> None:
-        """Whatever the test did, leave nothing running."""
+        """Kill everything that still runs."""
         self._process.kill()
         self.wait()
         for process in self.descendants():

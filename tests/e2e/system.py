@@ -33,8 +33,8 @@ from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
 from config.wiring.commands import TABLES
 from delivery.stores.watermarks import WatermarkStore
+from engines.health import get_status
 from engines.ports import LOOPBACK, ReservedPort
-from engines.probe import get_status
 from engines.processes import PROJECT_ROOT, ChildProcess, stop_together
 from engines.redis import RedisEngine
 from foundation.kernel.clock import SystemClock

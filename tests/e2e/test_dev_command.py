@@ -1,4 +1,4 @@
-"""The life of `manage.py dev`: it starts whole, stops whole, fails whole, and says why in one sentence."""
+"""`manage.py dev` starts, stops and fails as a whole, and explains a failure."""
 
 import re
 from collections.abc import Callable
@@ -30,8 +30,8 @@ def dynamodb_of(run: DevRun) -> DynamoDBClient:
         "dynamodb",
         endpoint_url=run.engines()["dynamodb"]["endpoint"],
         region_name="us-east-1",
-        aws_access_key_id="anyone",
-        aws_secret_access_key="anything",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
     )
 
 
@@ -39,7 +39,7 @@ class TestAReadyRun:
     def test_it_answers_where_the_ready_line_says(self, ready_dev: DevRun) -> None:
         assert httpx.get(f"{ready_dev.wait_until_ready()}/readyz").status_code == httpx.codes.OK
 
-    def test_it_tells_where_its_engines_are(self, ready_dev: DevRun) -> None:
+    def test_it_writes_where_its_engines_are(self, ready_dev: DevRun) -> None:
         assert set(ready_dev.engines()) == {"dynamodb", "kafka", "redis"}
         assert set(dynamodb_of(ready_dev).list_tables()["TableNames"]) == TABLES
         for name, engine in ready_dev.engines().items():
@@ -51,33 +51,31 @@ class TestAReadyRun:
         ]
         assert others == [f"Parley is ready on {ready_dev.wait_until_ready()}\n"]
 
-    def test_a_second_run_on_its_data_directory_is_refused_in_one_sentence(self, ready_dev: DevRun) -> None:
+    def test_a_second_run_on_its_data_directory_is_refused(self, ready_dev: DevRun) -> None:
         with closing(DevRun(ready_dev.data_dir)) as second:
             assert second.wait() == 1
         assert second.refusal == (
-            f"Another `manage.py dev` (process {ready_dev.pid}) is running on {ready_dev.data_dir}: "
-            "stop it, or choose another directory with --data-dir."
+            f"The data directory {ready_dev.data_dir} is in use by another run (process {ready_dev.pid}). "
+            "Stop that run, or choose another directory with --data-dir."
         )
         assert ready_dev.engines()
 
-    def test_a_second_run_on_its_port_is_refused_in_one_sentence(self, ready_dev: DevRun, tmp_path: Path) -> None:
+    def test_a_second_run_on_its_port_is_refused(self, ready_dev: DevRun, tmp_path: Path) -> None:
         port = httpx.URL(ready_dev.wait_until_ready()).port or 0
         with closing(DevRun(tmp_path, port=port)) as second:
             assert second.wait() == 1
-        assert second.refusal == (
-            f"Port {port} is taken by another process: stop that one, or choose another port with --port."
-        )
+        assert second.refusal == f"Port {port} is in use by another process. Choose another port with --port."
 
 
 class TestARefusedRun:
-    def test_a_data_directory_that_cannot_be_made_is_named(self, start_dev: StartDev, tmp_path: Path) -> None:
+    def test_a_data_directory_that_cannot_be_created_is_named(self, start_dev: StartDev, tmp_path: Path) -> None:
         occupied = tmp_path / "occupied"
         occupied.touch()
         run = start_dev(occupied / "data")
         assert run.wait() == 1
         assert run.refusal == (
-            f"The data directory {occupied / 'data'} cannot be used (Not a directory): "
-            "make it writable, or choose another one with --data-dir."
+            f"The data directory {occupied / 'data'} cannot be used: Not a directory. "
+            "Make it writable, or choose another directory with --data-dir."
         )
 
     def test_an_engine_that_cannot_start_is_named_and_the_others_stop(
@@ -93,9 +91,7 @@ class TestARefusedRun:
 
 
 class TestStopping:
-    def test_the_next_run_finds_the_data_and_neither_leaves_a_process(
-        self, start_dev: StartDev, tmp_path: Path
-    ) -> None:
+    def test_the_next_run_has_the_data_and_no_process_is_left(self, start_dev: StartDev, tmp_path: Path) -> None:
         first = start_dev(tmp_path)
         first.wait_until_ready()
         dynamodb_of(first).put_item(TableName="users", Item={"user_id": {"S": "user_1"}, "display_name": {"S": "Ada"}})
@@ -121,14 +117,14 @@ class TestStopping:
         assert run.descendants() == []
 
 
-class TestDying:
+class TestAChildThatExits:
     @pytest.mark.parametrize("name", ["redis", "web"])
     def test_a_killed_child_is_named_and_everything_stops(self, start_dev: StartDev, tmp_path: Path, name: str) -> None:
         run = start_dev(tmp_path)
         run.wait_until_ready()
         run.child(name).kill()
         assert run.wait() == 1
-        assert run.refusal == f"{name} was killed by SIGKILL, so everything was stopped; its lines above may tell why."
+        assert run.refusal == f"{name} was killed by SIGKILL, so everything was stopped; see its log lines above."
         assert run.descendants() == []
 
     def test_children_do_not_outlive_a_killed_run(self, start_dev: StartDev, tmp_path: Path) -> None:
@@ -136,4 +132,4 @@ class TestDying:
         run.wait_until_ready()
         assert len(run.descendants()) >= 4
         run.kill()
-        assert run.wait_until_nobody_is_left()
+        assert run.wait_until_no_process_is_left()

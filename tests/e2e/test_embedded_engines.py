@@ -1,8 +1,8 @@
-"""The embedded engines by themselves: found, started, restarted, and honest about what they are."""
+"""The embedded engines: start, restart, loss of the process, error messages."""
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,8 +29,8 @@ def dynamodb_at(endpoint: str) -> DynamoDBClient:
         "dynamodb",
         endpoint_url=endpoint,
         region_name="us-east-1",
-        aws_access_key_id="anyone",
-        aws_secret_access_key="anything",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
     )
 
 
@@ -59,7 +59,7 @@ def consuming(servers: str) -> Iterator[Consumer]:
 
 
 def eventually_polled(consumer: Consumer) -> bytes | None:
-    """The next message that is one: what the client says of an outage comes the same way."""
+    """The next message. The client reports outages by `poll` too; they are skipped."""
     found: list[bytes | None] = []
 
     def polled() -> bool:
@@ -71,17 +71,17 @@ def eventually_polled(consumer: Consumer) -> bytes | None:
     return found[0]
 
 
-def shares(*consumers: Consumer) -> list[int]:
-    """How many partitions each has, in ascending order."""
+def counts(*consumers: Consumer) -> list[int]:
+    """The number of partitions of each consumer, ascending."""
     return sorted(len(consumer.assignment()) for consumer in consumers)
 
 
 def no_program(*_: object) -> None:
-    """Nothing is installed on this machine."""
+    """No server is installed."""
 
 
 class TestDynamoDb:
-    def test_a_killed_engine_comes_back_on_its_port_with_its_data(self, tmp_path: Path) -> None:
+    def test_a_killed_engine_restarts_on_its_port_with_its_data(self, tmp_path: Path) -> None:
         engine = DynamoDbEngine(data_dir=tmp_path)
         with engine as endpoint:
             create_table(endpoint, "kept")
@@ -106,12 +106,12 @@ class TestDynamoDb:
 
     def test_the_file_of_another_engine_is_left_alone(self, tmp_path: Path) -> None:
         other = tmp_path / "dynamodb.sqlite"
-        other.write_text("somebody else's")
+        other.write_text("another program's")
         with DynamoDbEngine(data_dir=tmp_path) as endpoint:
             create_table(endpoint, "own")
-        assert other.read_text() == "somebody else's"
+        assert other.read_text() == "another program's"
 
-    def test_a_second_engine_on_a_file_is_refused_and_the_first_goes_on(self, tmp_path: Path) -> None:
+    def test_a_second_engine_on_a_file_is_refused_and_the_first_continues(self, tmp_path: Path) -> None:
         refusal = (
             r"dynamodb ended with exit status 1 before it was ready: .+ cannot be opened \(database is locked\): "
             "it may be in use by another process"
@@ -122,7 +122,7 @@ class TestDynamoDb:
                 pytest.fail("the file is in use")
             assert keys(endpoint, "kept") == []
 
-    def test_a_port_that_is_taken_is_named_in_its_last_line(self) -> None:
+    def test_a_port_in_use_is_named_in_its_last_line(self) -> None:
         with DynamoDbEngine() as endpoint:
             port = endpoint.rpartition(":")[2]
             lines: list[str] = []
@@ -131,7 +131,7 @@ class TestDynamoDb:
             assert port in lines[-1]
             assert "address already in use" in lines[-1]
 
-    def test_a_missing_package_gives_a_sentence_with_what_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_package_is_named_with_the_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dynamodb, "PACKAGES", ("sys", "not_installed"))
         with (
             pytest.raises(EngineMissing, match="cannot start without not_installed: run `pip install -r requirements-"),
@@ -142,13 +142,13 @@ class TestDynamoDb:
 
 class TestKafka:
     def test_the_topics_exist_and_hold_no_record(self) -> None:
-        with KafkaEngine() as servers, consuming(servers) as consumer:
+        with KafkaEngine(topics=TOPICS) as servers, consuming(servers) as consumer:
             topics = consumer.list_topics(timeout=10).topics
             assert set(topics) == set(TOPICS)
             partitions = [TopicPartition(name, number) for name in topics for number in topics[name].partitions]
             assert {consumer.get_watermark_offsets(partition, timeout=10) for partition in partitions} == {(0, 0)}
 
-    def test_a_broker_that_was_down_comes_back_on_its_port_with_its_log(self) -> None:
+    def test_a_broker_that_was_down_returns_on_its_port_with_its_log(self) -> None:
         engine = KafkaEngine(topics=["news"])
         with engine as servers:
             producer = Producer({"bootstrap.servers": servers, "log_level": 2})
@@ -164,7 +164,7 @@ class TestKafka:
                 records = consumer.consume(2, timeout=15)
             assert {record.value() for record in records} == {b"before", b"while down"}
 
-    def test_a_killed_engine_comes_back_on_its_port_empty_and_clients_go_on(self) -> None:
+    def test_a_killed_engine_restarts_empty_on_its_port_and_clients_reconnect(self) -> None:
         engine = KafkaEngine(topics=["news"])
         with engine as servers, consuming(servers) as consumer:
             producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 2})
@@ -180,8 +180,8 @@ class TestKafka:
             assert producer.flush(15) == 0
             assert eventually_polled(consumer) == b"after"
 
-    def test_news_ends_a_consumers_wait(self) -> None:
-        """The consumer lets the broker wait for longer than this test would."""
+    def test_a_fetch_returns_as_soon_as_there_is_a_message(self) -> None:
+        """The consumer's fetch may wait for longer than this test's timeout."""
         with KafkaEngine(topics=["news"]) as servers:
             patient = {"fetch.wait.max.ms": 120_000, "socket.timeout.ms": 200_000}
             consumer = Consumer({"bootstrap.servers": servers, "group.id": "patient", **patient})
@@ -196,7 +196,7 @@ class TestKafka:
             consumer.close()
 
     @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-    def test_what_is_compressed_stays_so(self, compression: str) -> None:
+    def test_compressed_batches_are_stored_as_they_are(self, compression: str) -> None:
         with KafkaEngine(topics=["news"]) as servers, consuming(servers) as consumer:
             producer = Producer({"bootstrap.servers": servers, "compression.type": compression, "linger.ms": 20})
             sent = [b"%d " % number + b"text" * 500 for number in range(50)]
@@ -206,28 +206,29 @@ class TestKafka:
             consumer.subscribe(["news"])
             assert [message.value() for message in consumer.consume(50, timeout=15)] == sent
 
-    def test_partitions_go_to_who_is_there(self) -> None:
+    def test_partitions_are_assigned_to_the_members_of_the_group(self) -> None:
         with KafkaEngine(topics=["news"]) as servers, consuming(servers) as one:
             one.subscribe(["news"])
-            eventually(lambda: one.poll(0.05) is None and shares(one) == [PARTITIONS], within=20)
+            eventually(lambda: one.poll(0.05) is None and counts(one) == [PARTITIONS], within=20)
             with consuming(servers) as other:
                 other.subscribe(["news"])
                 eventually(
-                    lambda: one.poll(0.05) is other.poll(0.05) is None and shares(one, other) == [1, 2], within=20
+                    lambda: one.poll(0.05) is other.poll(0.05) is None and counts(one, other) == [1, 2],
+                    within=20,
                 )
-            eventually(lambda: one.poll(0.05) is None and shares(one) == [PARTITIONS], within=20)
+            eventually(lambda: one.poll(0.05) is None and counts(one) == [PARTITIONS], within=20)
 
-    def test_a_port_that_is_taken_is_named_in_its_last_line(self) -> None:
-        with KafkaEngine() as servers:
+    def test_a_port_in_use_is_named_in_its_last_line(self) -> None:
+        with KafkaEngine(topics=["news"]) as servers:
             port = servers.rpartition(":")[2]
             lines: list[str] = []
             command = [sys.executable, "-m", "engines.kafkalite", "--port", port, "news"]
             assert ChildProcess("second", command, log=lines.append).wait() == 1
-            assert lines[-1].startswith(f"Port {port} cannot be listened on")
+            assert lines[-1].startswith(f"Cannot listen on port {port}")
 
 
 class TestRedis:
-    def test_a_killed_engine_comes_back_on_its_port_empty(self) -> None:
+    def test_a_killed_engine_restarts_empty_on_its_port(self) -> None:
         engine = RedisEngine()
         with engine as url, redis.Redis.from_url(url) as client:
             client.set("key", "value")
@@ -238,14 +239,14 @@ class TestRedis:
             assert engine.wait_until_ready() == url
             assert client.dbsize() == 0
 
-    def test_a_missing_server_gives_a_sentence_with_what_to_do(self) -> None:
+    def test_a_missing_server_is_reported_with_the_remedy(self) -> None:
         with (
             pytest.raises(EngineMissing, match="No Redis server was found: run `pip install"),
             RedisEngine(find_program=no_program),
         ):
             pytest.fail("there is no server to start")
 
-    def test_a_server_that_ends_at_once_is_named_with_its_last_words(self, tmp_path: Path) -> None:
+    def test_a_server_that_exits_at_once_is_named_with_its_last_line(self, tmp_path: Path) -> None:
         broken = tmp_path / "redis-server"
         broken.write_text("#!/bin/sh\necho out of order\nexit 3\n")
         broken.chmod(0o755)
@@ -258,9 +259,9 @@ class TestRedis:
 
 
 class TestEveryEngine:
-    @pytest.mark.parametrize("engine_class", [DynamoDbEngine, KafkaEngine, RedisEngine])
-    def test_it_outlives_the_thread_that_started_it(self, engine_class: type[Engine]) -> None:
-        engine = engine_class()
+    @pytest.mark.parametrize("make", [DynamoDbEngine, lambda: KafkaEngine(topics=["news"]), RedisEngine])
+    def test_it_outlives_the_thread_that_started_it(self, make: Callable[[], Engine]) -> None:
+        engine = make()
         starter = threading.Thread(target=engine.__enter__)
         starter.start()
         starter.join()
@@ -273,10 +274,10 @@ class TestEveryEngine:
 
 
 class TestReservedPort:
-    def test_a_port_that_somebody_listens_on_is_refused(self) -> None:
-        with RedisEngine() as url, pytest.raises(PortUnusable, match="is taken by another process"):
+    def test_a_port_in_use_is_refused(self) -> None:
+        with RedisEngine() as url, pytest.raises(PortUnusable, match="is in use by another process"):
             ReservedPort(int(url.split(":")[2].removesuffix("/0")))
 
-    def test_a_number_that_is_no_port_is_refused(self) -> None:
+    def test_an_invalid_port_number_is_refused(self) -> None:
         with pytest.raises(PortUnusable, match="Port 65536 cannot be used"):
             ReservedPort(65536)

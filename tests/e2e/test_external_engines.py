@@ -1,4 +1,4 @@
-"""`manage.py dev` on engines that somebody else runs: it prepares them, uses them and leaves them running."""
+"""`manage.py dev` on external engines: it creates tables and topics, serves, and leaves the engines running."""
 
 import uuid
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.e2e.dev_run import DevRun
 
 @pytest.fixture
 def engines(dynamodb_url: str, kafka_servers: str, redis_url: str) -> dict[str, str]:
-    """The variables by which a run finds them."""
+    """The variables that point a run at them."""
     return {
         "ENGINES": "external",
         "DYNAMODB_ENDPOINT_URL": dynamodb_url,
@@ -39,11 +39,11 @@ class TestARunOnExternalEngines:
         address = run.wait_until_ready()
         assert httpx.get(f"{address}/readyz").status_code == httpx.codes.OK
         client = boto3.client("dynamodb", endpoint_url=engines["DYNAMODB_ENDPOINT_URL"], region_name="us-east-1")
-        made = {engines["TABLE_PREFIX"] + table.Meta.table_name for table in TABLES}
-        assert made <= set(client.list_tables()["TableNames"])
-        said = "".join(run.lines)
-        assert f"kafka is external: {engines['KAFKA_BOOTSTRAP_SERVERS']}" in said
-        assert "topics   | every topic exists" in said
+        created = {engines["TABLE_PREFIX"] + table.Meta.table_name for table in TABLES}
+        assert created <= set(client.list_tables()["TableNames"])
+        output = "".join(run.lines)
+        assert f"kafka is external: {engines['KAFKA_BOOTSTRAP_SERVERS']}" in output
+        assert "topics   | every topic exists" in output
         commands = [" ".join(process.cmdline()) for process in run.descendants()]
         assert [command for command in commands if "manage.py web" not in command and "fanout" not in command] == []
 
@@ -57,7 +57,7 @@ class TestARunOnExternalEngines:
         ("name", "engine"),
         [("DYNAMODB_ENDPOINT_URL", "DynamoDB"), ("KAFKA_BOOTSTRAP_SERVERS", "Kafka"), ("REDIS_URL", "Redis")],
     )
-    def test_an_engine_that_is_not_named_is_asked_for_in_one_sentence(
+    def test_an_engine_without_an_address_is_named_in_one_line(
         self, tmp_path: Path, engines: dict[str, str], name: str, engine: str
     ) -> None:
         with closing(DevRun(tmp_path, variables={**engines, name: "", "AWS_REGION": ""})) as run:

@@ -1,6 +1,5 @@
-"""The engines under the suites: the embedded ones, or with `pytest --engines=real` those that users run.
+"""The engines of the test suites: the embedded ones, or Apache Kafka and DynamoDB Local with `pytest --engines=real`.
 
-Apache Kafka and DynamoDB Local come from Maven, pinned in `pom.xml`; Redis is a real server either way. The classes are
-engines like those of `engines`, so a test that kills one, freezes one or restarts one needs no second version.
-`moto` stands beside the embedded DynamoDB in the contract suite, as another reading of AWS's word.
+Maven fetches the Java engines, pinned in `pom.xml`; Redis is a real server in both cases. All are `Engine`s, so a test
+that kills or restarts one runs on either kind. The contract suite also runs on `moto`, a second emulator of AWS.
 """

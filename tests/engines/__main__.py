@@ -1,4 +1,4 @@
-"""`python -m tests.engines`: the real engines until Ctrl-C, for a run by hand; it prints how to find them."""
+"""`python -m tests.engines`: run the real engines until Ctrl-C and print the variables that point at them."""
 
 import shlex
 import signal
@@ -12,7 +12,7 @@ from tests.engines.kafka import ApacheKafka
 
 
 def main() -> None:
-    # As with Ctrl-C: whatever asks for the end, the engines are stopped first.
+    # SIGTERM stops the engines as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:

@@ -1,10 +1,11 @@
-"""Which engines this run of the suites is on, decided once by pytest's option `--engines`."""
+"""The engines of this test run, chosen by pytest's option `--engines`."""
 
 from pathlib import Path
 from typing import TypeAlias
 
 from engines.dynamodb import DynamoDbEngine
 from engines.kafka import KafkaEngine
+from foundation.kernel.events import TOPICS
 from tests.engines.dynamodb_local import DynamoDbLocal
 from tests.engines.kafka import ApacheKafka
 
@@ -17,8 +18,8 @@ _chosen = EMBEDDED
 
 
 def choose(engines: str) -> None:
-    """Called by pytest's configuration, before the first engine is made."""
-    global _chosen  # noqa: PLW0603 - a run of the suites is on one kind of engines
+    """Called by pytest's configuration before the first engine is created."""
+    global _chosen  # noqa: PLW0603 - one choice for the whole test run
     _chosen = engines
 
 
@@ -28,9 +29,9 @@ def is_real() -> bool:
 
 def make_kafka() -> AnyKafka:
     """One broker with Parley's topics."""
-    return ApacheKafka() if is_real() else KafkaEngine()
+    return ApacheKafka() if is_real() else KafkaEngine(topics=TOPICS)
 
 
 def make_dynamodb(data_dir: Path | None = None) -> AnyDynamoDb:
-    """On disk where a directory is given, else in memory."""
+    """On disk with a directory, else in memory."""
     return DynamoDbLocal(data_dir=data_dir) if is_real() else DynamoDbEngine(data_dir=data_dir)

@@ -1,12 +1,10 @@
 """DynamoDB Local: Amazon's own emulator, on SQLite."""
 
-import time
 from pathlib import Path
 from typing import ClassVar
 
 from engines.dynamodb import DynamoDbEngine
-from engines.engine import Pause
-from engines.processes import ChildProcess, LineSink, ignore_line
+from engines.processes import ChildProcess
 from tests.engines.java import DYNAMODB, file_log, java_command, provide_libraries
 
 MAIN = "software.amazon.dynamodb.services.local.main.ServerRunner"
@@ -15,17 +13,18 @@ MAIN = "software.amazon.dynamodb.services.local.main.ServerRunner"
 class DynamoDbLocal(DynamoDbEngine):
     """On `data_dir`, or in memory without one. A restart keeps the port.
 
-    It listens on every interface of the machine: there is no option to stay on loopback.
+    It listens on every interface of the machine: it has no option for loopback only.
     """
 
-    ready_within: ClassVar[float] = 60.0
+    ready_within: ClassVar[float] = 60.0  # seconds
 
-    def __init__(self, *, data_dir: Path | None = None, log: LineSink = ignore_line, pause: Pause = time.sleep) -> None:
-        super().__init__(data_dir=data_dir, log=file_log("dynamodb", log), pause=pause)
+    def __init__(self, *, data_dir: Path | None = None) -> None:
+        super().__init__(data_dir=data_dir)
+        self._log = file_log("dynamodb")
 
     def _launch(self) -> ChildProcess:
         libraries = provide_libraries(DYNAMODB)
-        # One database for all: otherwise every access key and region sees tables of its own.
+        # Without -sharedDb every access key and region has its own tables.
         arguments = ["-port", str(self._port.number), "-sharedDb", "-disableTelemetry"]
         arguments += ["-inMemory"] if self._data_dir is None else ["-dbPath", str(self._data_dir)]
         self._port.hand_over()

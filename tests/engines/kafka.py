@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from engines.engine import Engine, Pause
-from engines.kafka import PROBE_TIMEOUT
+from engines.engine import Engine, Wait
+from engines.kafka import HEALTH_CHECK_TIMEOUT
 from engines.ports import LOOPBACK, ReservedPort
-from engines.processes import ChildProcess, LineSink, ignore_line
+from engines.processes import ChildProcess
 from foundation.kernel.events import TOPICS
 from foundation.stores.kafka import EventLogAdmin, KafkaOptions
 from tests.engines.java import KAFKA, file_log, java_command, provide_libraries, run_to_end
@@ -31,7 +31,7 @@ LOGGING = {
 
 
 class Quorum:
-    """The nodes of a cluster, whose addresses all of them must know before the first one starts."""
+    """The nodes of a cluster. Every node needs the addresses of all before the first one starts."""
 
     def __init__(self, size: int = 1) -> None:
         self.size = size
@@ -68,7 +68,7 @@ class ApacheKafka(Engine):
     """
 
     name: ClassVar[str] = "kafka"
-    ready_within: ClassVar[float] = 60.0
+    ready_within: ClassVar[float] = 60.0  # seconds
 
     def __init__(
         self,
@@ -77,10 +77,9 @@ class ApacheKafka(Engine):
         quorum: Quorum | None = None,
         node: int = 1,
         settings: Mapping[str, Any] | None = None,
-        log: LineSink = ignore_line,
-        pause: Pause = time.sleep,
     ) -> None:
-        super().__init__(log=file_log(f"kafka-{node}", log), pause=pause)
+        super().__init__()
+        self._log = file_log(f"kafka-{node}")
         self._topics = topics
         self._quorum = quorum or Quorum()
         self._node = node
@@ -94,9 +93,9 @@ class ApacheKafka(Engine):
     def environment(self) -> dict[str, str]:
         return {"KAFKA_BOOTSTRAP_SERVERS": self._quorum.bootstrap_servers}
 
-    def wait_until_ready(self) -> str:
-        """Return the endpoint once the broker answers and its topics are there. Raises `EngineFailed`."""
-        endpoint = super().wait_until_ready()
+    def wait_until_ready(self, *, wait: Wait = time.sleep) -> str:
+        """Return the endpoint once the broker answers and its topics exist. Raises `EngineFailed`."""
+        endpoint = super().wait_until_ready(wait=wait)
         if self._topics:
             EventLogAdmin(KafkaOptions(bootstrap_servers=endpoint)).create_topics(partitions=PARTITIONS, replication=1)
         return endpoint
@@ -142,7 +141,7 @@ class ApacheKafka(Engine):
             "inter.broker.listener.name": "CLIENT",
             "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": directory,
-            # Topics are made by `create_topics`, never by a typo.
+            # Only `create_topics` creates topics.
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": 4,
             "offsets.topic.replication.factor": replicas,
@@ -160,7 +159,7 @@ class ApacheKafka(Engine):
     def _answers(self) -> bool:
         try:
             client = AdminClient({"bootstrap.servers": self.endpoint, "log_level": 0})
-            return self._node in client.list_topics(timeout=PROBE_TIMEOUT).brokers
+            return self._node in client.list_topics(timeout=HEALTH_CHECK_TIMEOUT).brokers
         except KafkaException:
             return False
 

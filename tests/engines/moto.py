@@ -1,19 +1,14 @@
-"""moto's server: DynamoDB as others read AWS's word, in memory. It does not isolate writers: for one at a time."""
+"""moto's server: an in-memory emulator of DynamoDB. It does not isolate concurrent writers."""
 
 import sys
-import time
 
 from engines.dynamodb import DynamoDbEngine
-from engines.engine import Pause
 from engines.ports import LOOPBACK
-from engines.processes import ChildProcess, LineSink, ignore_line
+from engines.processes import ChildProcess
 
 
 class MotoServer(DynamoDbEngine):
-    """In memory whatever happens. A restart keeps the port."""
-
-    def __init__(self, *, log: LineSink = ignore_line, pause: Pause = time.sleep) -> None:
-        super().__init__(log=log, pause=pause)
+    """Always in memory. A restart keeps the port."""
 
     def _launch(self) -> ChildProcess:
         self._port.hand_over()

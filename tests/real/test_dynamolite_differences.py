@@ -1,15 +1,15 @@
-"""Our DynamoDB against Amazon's emulator: the same requests over HTTP, and the answers must be the same.
+"""dynamolite and DynamoDB Local must give the same responses to the same HTTP requests.
 
-Compared are status, code (not wording), items, counts, whether there is a next page, and a cancelled transaction's
-reasons. Where DynamoDB Local itself is not like AWS we follow AWS, so such requests are not asked here; the unit tests
-of `dynamolite` have them:
+Compared are status, error code (not its message), items, counts, the presence of a next page, and the cancellation
+reasons of transactions. Where DynamoDB Local differs from AWS, dynamolite follows AWS and only its unit tests cover
+the request:
 
-- `UPDATED_OLD` and `UPDATED_NEW` of a nested path: AWS shows the path, Local the whole attribute;
-- an update that does not fit its item inside of a transaction: for AWS that item's reason, for Local a refusal;
-- an index key of the wrong type by an update, a wrong `ReturnValuesOnConditionCheckFailure` inside of a transaction, an
-  empty token, a pay-per-request table with a throughput, the words `size` and `convert`: Local takes them;
-- JSON of a wrong type: Local converts (`{"S": 1}`) or breaks (status 500), AWS says `SerializationException`;
-- rows with one key in a global index: no order is promised, and Local's is another one.
+- `UPDATED_OLD` and `UPDATED_NEW` of a nested path: AWS returns the path, Local the whole attribute;
+- an update in a transaction that its item does not allow: a cancellation reason on AWS, an error in Local;
+- an update that gives an index key a wrong type, a wrong `ReturnValuesOnConditionCheckFailure` in a transaction, an
+  empty token, a pay-per-request table with a throughput, the words `size` and `convert`: Local accepts them;
+- JSON of a wrong type: Local converts it (`{"S": 1}`) or fails (status 500), AWS returns `SerializationException`;
+- rows with equal keys in a global index: their order is undefined, and Local's is different.
 """
 
 import base64
@@ -82,44 +82,42 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """One engine."""
-
+class Client:
     connection: http.client.HTTPConnection
 
-    def ask(self, operation: str, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    def call(self, operation: str, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         headers = {**LIST_TABLES, "X-Amz-Target": TARGET + operation}
         self.connection.request("POST", "/", orjson.dumps(request), headers)
-        answer = self.connection.getresponse()
-        details: dict[str, Any] = orjson.loads(answer.read())
-        return answer.status, details
+        response = self.connection.getresponse()
+        body: dict[str, Any] = orjson.loads(response.read())
+        return response.status, body
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    ours: Caller
-    theirs: Caller
+    ours: Client
+    theirs: Client
 
     def must_agree(self, operation: str, /, **request: Any) -> dict[str, Any]:
-        """Ask both, require one answer, and return it."""
-        theirs = comparable(*self.theirs.ask(operation, request))
-        ours = comparable(*self.ours.ask(operation, request))
+        """Send a request to both, require equal responses, and return the response."""
+        theirs = comparable(*self.theirs.call(operation, request))
+        ours = comparable(*self.ours.call(operation, request))
         assert ours == theirs, f"{operation} {orjson.dumps(request).decode()[:2000]}"
         return ours
 
 
-def comparable(status: int, answer: dict[str, Any]) -> dict[str, Any]:
+def comparable(status: int, body: dict[str, Any]) -> dict[str, Any]:
     if status != 200:
         reasons = [
-            {k: v for k, v in reason.items() if k != "Message"} for reason in answer.get("CancellationReasons", [])
+            {k: v for k, v in reason.items() if k != "Message"} for reason in body.get("CancellationReasons", [])
         ]
-        code = answer["__type"].rpartition("#")[2]
-        return {"status": status, "code": code, "reasons": normal(reasons), "Item": normal(answer.get("Item"))}
-    return {name: normal(part) for name, part in answer.items() if name not in {"ConsumedCapacity", "TableDescription"}}
+        code = body["__type"].rpartition("#")[2]
+        return {"status": status, "code": code, "reasons": normal(reasons), "Item": normal(body.get("Item"))}
+    return {name: normal(part) for name, part in body.items() if name not in {"ConsumedCapacity", "TableDescription"}}
 
 
 def normal(part: Any) -> Any:
-    """Numbers by their value, sets in order: Local repeats a number as it was written."""
+    """Normalize numbers and sort sets: Local returns numbers as they were written."""
     match part:
         case {"N": str(number)} if len(part) == 1:
             return {"N": f"{Decimal(number).normalize() + 0:f}"}
@@ -139,7 +137,7 @@ def both() -> Iterator[Both]:
     with DynamoDbEngine() as ours, DynamoDbLocal() as theirs:
         addresses = [urlsplit(url).netloc for url in (ours, theirs)]
         connections = [http.client.HTTPConnection(address, timeout=30) for address in addresses]
-        engines = Both(*map(Caller, connections))
+        engines = Both(*map(Client, connections))
         engines.must_agree("CreateTable", **things())
         engines.must_agree("CreateTable", **plain())
         yield engines
@@ -261,7 +259,7 @@ class TestUpdates:
         self.check(both, key, f"REMOVE {path}")
 
     @pytest.mark.parametrize(
-        ("text", "brought"),
+        ("text", "bound"),
         [
             ("SET a = :v, a = :v", {"v": 1}),
             ("SET m.a = :v, m = :v", {"v": 1}),
@@ -297,11 +295,11 @@ class TestUpdates:
             ("SET a = :v", {"v": "x" * 410_000}),
         ],
     )
-    def test_of_any_form(self, both: Both, key: dict[str, Any], text: str, brought: dict[str, Any]) -> None:
-        self.check(both, key, text, **brought)
+    def test_of_any_form(self, both: Both, key: dict[str, Any], text: str, bound: dict[str, Any]) -> None:
+        self.check(both, key, text, **bound)
 
     @pytest.mark.parametrize("wanted", ["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW", "BAD", None])
-    def test_return_what_is_asked_for(self, both: Both, key: dict[str, Any], wanted: Any) -> None:
+    def test_return_values(self, both: Both, key: dict[str, Any], wanted: Any) -> None:
         options = {"TableName": PLAIN, "ReturnValues": wanted}
         texts = ("SET n = :v", "SET q = :v REMOVE s", "SET q = :v REMOVE gone")
         for text, target in itertools.product(texts, (key, values({"pk": f"new {wanted}"}))):
@@ -355,7 +353,7 @@ class TestNumbers:
 
 
 class TestTransactions:
-    def test_that_are_refused_or_cancelled(self, both: Both, key: dict[str, Any]) -> None:
+    def test_that_are_rejected_or_cancelled(self, both: Both, key: dict[str, Any]) -> None:
         taken = {"Put": {"TableName": PLAIN, "Item": key, "ConditionExpression": "attribute_not_exists(pk)"}}
         shown = {"Put": {**taken["Put"], "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
         fine = {"Put": {"TableName": PLAIN, "Item": values({"pk": "fine"})}}
@@ -414,7 +412,7 @@ class TestQueries:
         both.must_agree("PutItem", TableName=TABLE, Item=values({"pk": "p", "sk": 20}))
 
     @pytest.mark.parametrize(
-        ("text", "brought"),
+        ("text", "bound"),
         [
             ("pk = :p", {}),
             ("pk = :p AND sk = :n", {"n": 1}),
@@ -436,10 +434,10 @@ class TestQueries:
             ("", {}),
         ],
     )
-    def test_of_any_form(self, both: Both, text: str, brought: dict[str, Any]) -> None:
+    def test_of_any_form(self, both: Both, text: str, bound: dict[str, Any]) -> None:
         for forward in (True, False):
             request = {"TableName": TABLE, "KeyConditionExpression": text, "ScanIndexForward": forward}
-            both.must_agree("Query", **request, **given_values(p="p", **brought))
+            both.must_agree("Query", **request, **given_values(p="p", **bound))
 
     @pytest.mark.parametrize(
         "options",
@@ -477,12 +475,12 @@ class TestQueries:
             request = {"TableName": TABLE, "KeyConditionExpression": f"{name} = :v", "ScanIndexForward": forward}
             more: dict[str, Any] = {}
             while True:
-                answer = both.must_agree(
+                response = both.must_agree(
                     "Query", **request, **given_values(v=each), **more, IndexName=index, Limit=limit
                 )
-                if "LastEvaluatedKey" not in answer:
+                if "LastEvaluatedKey" not in response:
                     break
-                more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+                more = {"ExclusiveStartKey": response["LastEvaluatedKey"]}
 
 
 class TestTables:
@@ -502,7 +500,7 @@ class TestTables:
             {"TableName": PLAIN},
         ],
     )
-    def test_that_cannot_be(self, both: Both, change: dict[str, Any]) -> None:
+    def test_that_are_invalid(self, both: Both, change: dict[str, Any]) -> None:
         both.must_agree("CreateTable", **(plain() | {"TableName": "another"} | change))
 
     def test_expiry(self, both: Both) -> None:
@@ -570,19 +568,19 @@ def reads(draw: st.DrawFn) -> dict[str, Any]:
     return options
 
 
-def placed(partition: str, write: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:
+def with_key(partition: str, write: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:
     kind, sort, request = write
-    place = {"pk": partition, "sk": sort}
+    key = {"pk": partition, "sk": sort}
     if kind != "Put":
-        return request | {"TableName": TABLE, "Key": values(place)}
-    item = request["Item"] | place
-    # The index is its partition's own, and each item has a place of its own in it.
+        return request | {"TableName": TABLE, "Key": values(key)}
+    item = request["Item"] | key
+    # Every item has a different index key, so that the order is defined.
     item |= {"gp": partition, "gs": f"s{sort}"} if "gp" in item else {}
     return request | {"TableName": TABLE, "Item": values(item)}
 
 
-def is_doubtful(write: tuple[str, int, dict[str, Any]]) -> bool:
-    """Whether it may fail by its item: inside of a transaction, Local answers that otherwise than AWS."""
+def depends_on_item(write: tuple[str, int, dict[str, Any]]) -> bool:
+    """Whether the stored item may make it fail: in a transaction, Local and AWS respond differently then."""
     return write[0] == "Update"
 
 
@@ -598,22 +596,25 @@ class TestSequences:
         steps=st.lists(
             writes()
             | st.lists(
-                writes().filter(lambda write: not is_doubtful(write)), min_size=2, max_size=3, unique_by=lambda w: w[1]
+                writes().filter(lambda write: not depends_on_item(write)),
+                min_size=2,
+                max_size=3,
+                unique_by=lambda w: w[1],
             ),
             min_size=3,
             max_size=10,
         ),
         options=reads(),
     )
-    def test_of_writes_leave_the_same_behind(self, both: Both, steps: list[Any], options: dict[str, Any]) -> None:
+    def test_of_writes_leave_the_same_items(self, both: Both, steps: list[Any], options: dict[str, Any]) -> None:
         partition = f"sequence {next(_numbers)}"
         for step in steps:
             if isinstance(step, list):
-                actions = [{write[0]: placed(partition, write)} for write in step]
+                actions = [{write[0]: with_key(partition, write)} for write in step]
                 both.must_agree("TransactWriteItems", TransactItems=actions)
             else:
                 wanted = "ALL_NEW" if step[0] == "Update" else "ALL_OLD"
-                both.must_agree(f"{step[0]}Item", **placed(partition, step), ReturnValues=wanted)
+                both.must_agree(f"{step[0]}Item", **with_key(partition, step), ReturnValues=wanted)
         for request in (
             {"KeyConditionExpression": "pk = :p"},
             {"KeyConditionExpression": "gp = :p", "IndexName": "everything"},

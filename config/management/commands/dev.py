@@ -1,5 +1,3 @@
-"""`manage.py dev`: everything on this machine, in one terminal."""
-
 import os
 import sys
 from argparse import ArgumentParser
@@ -7,15 +5,22 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management import get_commands
 from django.core.management.base import BaseCommand
 
+from config.dev import EngineSource, run_dev
 from engines.console import Console
-from engines.errors import CannotRun
-from engines.supervisor import EngineSource, RunPlan, Supervisor
+from engines.errors import CannotRun, DataDirectoryInUse, DataDirectoryUnusable, PortUnusable
+
+REMEDIES: dict[type[CannotRun], str] = {
+    PortUnusable: "Choose another port with --port.",
+    DataDirectoryUnusable: "Make it writable, or choose another directory with --data-dir.",
+    DataDirectoryInUse: "Stop that run, or choose another directory with --data-dir.",
+}
 
 
 class Command(BaseCommand):
+    """Thin: `config.dev` does the work."""
+
     help = "Run Parley on this machine. Ctrl-C stops everything; the data directory keeps the data."
     requires_system_checks = ()
 
@@ -32,7 +37,6 @@ class Command(BaseCommand):
             default=settings.DATA_DIR,
             help="where the data is kept (default: DATA_DIR, else .parley)",
         )
-
         parser.add_argument(
             "--engines",
             type=EngineSource,
@@ -43,9 +47,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, port: int, data_dir: Path, engines: EngineSource, **options: Any) -> None:
-        plan = RunPlan(port=port, data_dir=data_dir, with_fanout="fanout" in get_commands(), engines=engines)
         try:
-            Supervisor(plan, Console(sys.stdout)).run()
+            run_dev(port=port, data_dir=data_dir, source=engines, console=Console(sys.stdout))
         except CannotRun as error:
-            self.stderr.write(str(error))
+            self.stderr.write(f"{error} {REMEDIES.get(type(error), '')}".strip())
             sys.exit(1)

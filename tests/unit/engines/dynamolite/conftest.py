@@ -1,4 +1,4 @@
-"""A fresh engine for each test that asks."""
+"""A new engine for each test."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The engine without its HTTP: requests as Python values, answers as Python values."""
+"""dynamolite without HTTP: requests and responses as Python values."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,55 +6,55 @@ from typing import Any
 
 import orjson
 
-from engines.dynamolite.rows import Store
 from engines.dynamolite.service import Service
+from engines.dynamolite.store import Store
 
 TABLE, PLAIN = "things", "plain"
 
 
-class Refused(Exception):
-    """An answer that is not a result."""
+class RequestFailed(Exception):
+    """Raised for an error response."""
 
-    def __init__(self, status: int, details: dict[str, Any]) -> None:
+    def __init__(self, status: int, body: dict[str, Any]) -> None:
         self.status = status
-        self.code = details["__type"].rpartition("#")[2]
-        self.details = details
-        self.reasons = [reason["Code"] for reason in details.get("CancellationReasons", [])]
-        super().__init__(f"{status} {self.code}: {details['message']}")
+        self.code = body["__type"].rpartition("#")[2]
+        self.body = body
+        self.reasons = [reason["Code"] for reason in body.get("CancellationReasons", [])]
+        super().__init__(f"{status} {self.code}: {body['message']}")
 
 
 class Engine:
-    """A service on a store of its own. `now` is its clock."""
+    """A service on its own store. `now` is its clock."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.now = 1_800_000_000.0
         self.store = Store(path)
         self.service = Service(self.store, clock=lambda: self.now)
 
-    def ask(self, operation: str, **request: Any) -> dict[str, Any]:
-        return self.ask_raw(operation, orjson.dumps(request))
+    def call(self, operation: str, **request: Any) -> dict[str, Any]:
+        return self.call_raw(operation, orjson.dumps(request))
 
-    def ask_raw(self, operation: str, body: bytes) -> dict[str, Any]:
-        (answered,) = self.service.answer_all([(operation, body)])
-        answer: dict[str, Any] = orjson.loads(answered.body)
-        if answered.status != 200:
-            raise Refused(answered.status, answer)
-        return answer
+    def call_raw(self, operation: str, body: bytes) -> dict[str, Any]:
+        (response,) = self.service.handle_all([(operation, body)])
+        content: dict[str, Any] = orjson.loads(response.body)
+        if response.status != 200:
+            raise RequestFailed(response.status, content)
+        return content
 
     def create_tables(self) -> None:
         """`things` has a sort key and indexes of every kind; `plain` has neither."""
-        self.ask("CreateTable", **things())
-        self.ask("CreateTable", **plain())
+        self.call("CreateTable", **things())
+        self.call("CreateTable", **plain())
 
     def put(self, table: str = PLAIN, /, **attributes: Any) -> None:
-        self.ask("PutItem", TableName=table, Item=values(attributes))
+        self.call("PutItem", TableName=table, Item=values(attributes))
 
     def find(self, table: str = PLAIN, /, **key: Any) -> dict[str, Any] | None:
-        item = self.ask("GetItem", TableName=table, Key=values(key)).get("Item")
+        item = self.call("GetItem", TableName=table, Key=values(key)).get("Item")
         return None if item is None else {name: content(value) for name, value in item.items()}
 
     def all(self, table: str = PLAIN) -> list[dict[str, Any]]:
-        items = self.ask("Scan", TableName=table)["Items"]
+        items = self.call("Scan", TableName=table)["Items"]
         return [{name: content(value) for name, value in item.items()} for item in items]
 
 
@@ -100,7 +100,7 @@ def values(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def value(plain: Any) -> dict[str, Any]:
-    """DynamoDB's form of a Python value. What is in that form already stays as it is: `{"SS": ["a"]}`."""
+    """Return the attribute value of a Python value. Attribute values such as `{"SS": ["a"]}` stay as they are."""
     match plain:
         case bool():
             return {"BOOL": plain}
@@ -120,7 +120,7 @@ def value(plain: Any) -> dict[str, Any]:
 
 
 def content(stored: dict[str, Any]) -> Any:
-    """The Python value of an attribute; sets and binaries stay in their form, sets in order."""
+    """Return the Python value of an attribute value. Sets and binaries stay as they are, sets sorted."""
     ((kind, inner),) = stored.items()
     match kind:
         case "S" | "BOOL":

@@ -1,4 +1,4 @@
-"""Conditions, updates, projections: what they make of an item, and what they refuse."""
+"""Conditions, updates, projections: their results and their errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.dynamolite import expressions
-from engines.dynamolite.errors import Misfit, ValidationException
+from engines.dynamolite.errors import ItemValidationError, ValidationException
 from engines.dynamolite.placeholders import Placeholders
 from tests.unit.engines.dynamolite.engine import content, values
 
@@ -37,16 +37,16 @@ def placeholders(names: dict[str, str] | None = None, /, **given: Any) -> Placeh
 
 
 def holds(text: str, names: dict[str, str] | None = None, /, **given: Any) -> bool:
-    brought, condition = placeholders(names, **given), expressions.condition(text)
-    brought.require_fit(condition)
-    return condition.holds(values(ITEM), brought)
+    bound, condition = placeholders(names, **given), expressions.condition(text)
+    bound.validate(condition)
+    return condition.holds(values(ITEM), bound)
 
 
 def updated(text: str, names: dict[str, str] | None = None, /, **given: Any) -> dict[str, Any]:
     """The attributes that an update leaves different from `ITEM`; an absent one is `...`."""
-    brought, update, before = placeholders(names, **given), expressions.update(text), values(ITEM)
-    brought.require_fit(update)
-    after = update.apply(before, brought)
+    bound, update, before = placeholders(names, **given), expressions.update(text), values(ITEM)
+    bound.validate(update)
+    after = update.apply(before, bound)
     assert before == values(ITEM), "an update leaves the item before it as it was"
     found = {name: content(value) for name, value in after.items()}
     changed = {name: value for name, value in found.items() if name not in ITEM or value != content(before[name])}
@@ -86,7 +86,7 @@ class TestComparisons:
 
     @pytest.mark.parametrize("operator", ["=", "<", "<=", ">", ">="])
     @pytest.mark.parametrize("path", ["gone", "m.gone", "l[9]", "s.a", "s[0]", "m[0]", "l.a", "size(gone)", "size(n)"])
-    def test_with_what_is_not_there_do_not_hold(self, path: str, operator: str) -> None:
+    def test_with_a_missing_attribute_do_not_hold(self, path: str, operator: str) -> None:
         assert not holds(f"{path} {operator} :v", v=5)
         assert holds(f"{path} <> :v", v=5)
         assert not holds(f"{path} BETWEEN :v AND :v", v=5)
@@ -106,7 +106,7 @@ class TestComparisons:
 
     @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
     @pytest.mark.parametrize("value", [True, None, [], {"a": 1}, {"SS": ["a"]}, {"NS": ["1"]}, {"BS": ["AQ=="]}])
-    def test_a_given_value_without_an_order_is_refused(self, operator: str, value: Any) -> None:
+    def test_a_given_value_without_an_order_is_rejected(self, operator: str, value: Any) -> None:
         with pytest.raises(ValidationException, match="Incorrect operand type"):
             holds(f"gone {operator} :v", v=value)
 
@@ -114,7 +114,7 @@ class TestComparisons:
         assert not holds("l < m")
 
     @pytest.mark.parametrize(("low", "high"), [(2, 1), ("b", "a"), (1, "1"), (True, True)])
-    def test_bounds_that_nothing_is_between_are_refused(self, low: Any, high: Any) -> None:
+    def test_bounds_in_the_wrong_order_are_rejected(self, low: Any, high: Any) -> None:
         with pytest.raises(ValidationException):
             holds("n BETWEEN :low AND :high", low=low, high=high)
 
@@ -161,7 +161,7 @@ class TestFunctions:
         assert not holds(f"attribute_type({path}, :v)", v="S" if kind != "S" else "N")
 
     @pytest.mark.parametrize("name", ["X", "", 5])
-    def test_a_type_that_there_is_not_is_refused(self, name: Any) -> None:
+    def test_an_unknown_type_is_rejected(self, name: Any) -> None:
         with pytest.raises(ValidationException):
             holds("attribute_type(s, :v)", v=name)
 
@@ -230,9 +230,9 @@ class TestLogic:
     @given(st.data())
     def test_any_condition_holds_as_python_says(self, data: st.DataObject) -> None:
         text, expected = data.draw(conditions())
-        brought = placeholders({"#n": "n"}, one=1, five=5, six=6, nine=9)
+        bound = placeholders({"#n": "n"}, one=1, five=5, six=6, nine=9)
         condition = expressions.condition(text)
-        assert condition.holds(values(ITEM), brought) is expected(5)
+        assert condition.holds(values(ITEM), bound) is expected(5)
 
 
 @st.composite
@@ -314,7 +314,7 @@ class TestSyntax:
             "a" * 4097 + " = :v",
         ],
     )
-    def test_that_is_none_is_refused(self, text: str) -> None:
+    def test_that_is_invalid_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.condition(text)
 
@@ -329,7 +329,7 @@ class TestSyntax:
             "NOT " * 299 + "a = :v",
         ],
     )
-    def test_that_is_unusual_is_read(self, text: str) -> None:
+    def test_that_is_unusual_is_accepted(self, text: str) -> None:
         assert ":v" in expressions.condition(text).placeholders
 
     @pytest.mark.parametrize(
@@ -357,12 +357,12 @@ class TestSyntax:
             "SET a = IF_NOT_EXISTS(b, :v)",
         ],
     )
-    def test_of_updates_that_is_none_is_refused(self, text: str) -> None:
+    def test_of_updates_that_is_invalid_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.update(text)
 
     @pytest.mark.parametrize("text", ["", "a,", ",a", "a b", "1", "size(a)", "name", "a.b[", "#"])
-    def test_of_projections_that_is_none_is_refused(self, text: str) -> None:
+    def test_of_projections_that_is_invalid_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.projection(text)
 
@@ -383,15 +383,15 @@ class TestSyntax:
             "pk = :p AND",
         ],
     )
-    def test_of_key_conditions_that_is_none_is_refused(self, text: str) -> None:
+    def test_of_key_conditions_that_is_invalid_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.key_condition(text)
 
     @pytest.mark.parametrize(
         "text", ["pk = :p AND sk < :s", ":p = pk AND :s > sk", "(pk = :p) AND (sk < :s)", "(pk = :p and sk < :s)"]
     )
-    def test_of_key_conditions_has_several_ways_to_say_the_same(self, text: str) -> None:
-        parts = expressions.key_condition(text).resolved(placeholders(p="a", s=1))
+    def test_of_key_conditions_has_equivalent_forms(self, text: str) -> None:
+        parts = expressions.key_condition(text).resolve(placeholders(p="a", s=1))
         assert parts == [("pk", "=", [{"S": "a"}]), ("sk", "<", [{"N": "1"}])]
 
 
@@ -407,30 +407,30 @@ class TestPlaceholders:
             {"ExpressionAttributeValues": {":a": None}},
         ],
     )
-    def test_stand_for_something(self, request_: dict[str, Any]) -> None:
+    def test_without_a_valid_value_are_rejected(self, request_: dict[str, Any]) -> None:
         with pytest.raises(ValidationException):
             Placeholders.of(request_)
 
-    def test_that_are_not_mentioned_are_refused(self) -> None:
+    def test_that_are_unused_are_rejected(self) -> None:
         with pytest.raises(ValidationException, match=r"unused in expressions: keys: \{#x\}"):
             holds("n = :v", {"#x": "y"}, v=1)
         with pytest.raises(ValidationException, match=r"unused in expressions: keys: \{:w\}"):
             holds("n = :v", v=1, w=1)
 
-    def test_that_nobody_gave_are_refused(self) -> None:
+    def test_that_are_undefined_are_rejected(self) -> None:
         with pytest.raises(ValidationException, match="not defined; attribute: :w"):
             holds("n = :v AND n = :w", v=1)
         with pytest.raises(ValidationException, match="not defined; attribute: #x"):
             holds("#x = :v", v=1)
 
     def test_are_shared_by_the_expressions_of_a_request(self) -> None:
-        brought = placeholders({"#a": "n"}, v=1)
-        brought.require_fit(expressions.condition("#a = :v"), expressions.update("SET #a = :v"), None)
+        bound = placeholders({"#a": "n"}, v=1)
+        bound.validate(expressions.condition("#a = :v"), expressions.update("SET #a = :v"), None)
 
 
 class TestUpdates:
     @pytest.mark.parametrize(
-        ("text", "brought", "expected"),
+        ("text", "bound", "expected"),
         [
             ("SET a = :v", {"v": 1}, {"a": 1}),
             ("SET n = :v, s = :v", {"v": 1}, {"n": 1, "s": 1}),
@@ -473,14 +473,14 @@ class TestUpdates:
             ),
         ],
     )
-    def test_that_can_be_made(self, text: str, brought: dict[str, Any], expected: dict[str, Any]) -> None:
-        assert updated(text, **brought) == expected
+    def test_that_are_valid(self, text: str, bound: dict[str, Any], expected: dict[str, Any]) -> None:
+        assert updated(text, **bound) == expected
 
-    def test_list_positions_behind_different_placeholders_are_of_one_list(self) -> None:
+    def test_positions_of_one_list_may_be_named_by_different_placeholders(self) -> None:
         assert updated("REMOVE l[0], #l[1]", {"#l": "l"}) == {"l": [{"k": "v"}]}
 
     @pytest.mark.parametrize(
-        ("text", "brought"),
+        ("text", "bound"),
         [
             ("SET a = gone", {}),
             ("SET a = n + gone", {}),
@@ -505,12 +505,12 @@ class TestUpdates:
             ("SET n = :v + :v", {"v": {"N": "9e125"}}),
         ],
     )
-    def test_that_do_not_fit_the_item_are_told_apart(self, text: str, brought: dict[str, Any]) -> None:
-        with pytest.raises(Misfit):
-            updated(text, **brought)
+    def test_that_the_item_does_not_allow_are_item_validation_errors(self, text: str, bound: dict[str, Any]) -> None:
+        with pytest.raises(ItemValidationError):
+            updated(text, **bound)
 
     @pytest.mark.parametrize(
-        ("text", "brought"),
+        ("text", "bound"),
         [
             ("SET a = :v, a = :v", {"v": 1}),
             ("SET m.a = :v, m = :v", {"v": 1}),
@@ -523,21 +523,21 @@ class TestUpdates:
             ("SET a = list_append(l, :v)", {"v": 1}),
         ],
     )
-    def test_that_cannot_work_on_any_item_are_refused_before(self, text: str, brought: dict[str, Any]) -> None:
-        with pytest.raises(ValidationException) as refused:
-            updated(text, **brought)
-        assert not isinstance(refused.value, Misfit)
+    def test_that_no_item_allows_are_rejected_before_an_item_is_read(self, text: str, bound: dict[str, Any]) -> None:
+        with pytest.raises(ValidationException) as failed:
+            updated(text, **bound)
+        assert not isinstance(failed.value, ItemValidationError)
 
-    def test_that_overlap_by_their_placeholders_are_refused(self) -> None:
+    def test_that_overlap_by_their_placeholders_are_rejected(self) -> None:
         with pytest.raises(ValidationException, match="overlap"):
             updated("SET #a = :v, a = :v", {"#a": "a"}, v=1)
 
-    def test_of_nested_values_stay_within_the_levels(self) -> None:
+    def test_of_nested_values_respect_the_nesting_limit(self) -> None:
         deep: Any = "x"
         for _ in range(30):
             deep = [deep]
         assert updated("SET m.a = :v", v=deep)["m"]["a"] == deep
-        with pytest.raises(Misfit, match="Nesting"):
+        with pytest.raises(ItemValidationError, match="Nesting"):
             updated("SET m.b.c = :v", v=deep)
 
 
@@ -553,13 +553,13 @@ class TestProjections:
             ("l[9], m.gone, s.a", {}),
         ],
     )
-    def test_show_a_part_where_it_was(self, text: str, expected: dict[str, Any]) -> None:
+    def test_keep_the_structure_of_the_item(self, text: str, expected: dict[str, Any]) -> None:
         shown = expressions.projection(text).apply(values(ITEM), placeholders())
         assert {name: content(value) for name, value in shown.items()} == expected
 
     @pytest.mark.parametrize("text", ["a, a", "m, m.a", "l[0], l[0].a", "#a, a"])
     def test_do_not_overlap(self, text: str) -> None:
         projection = expressions.projection(text)
-        brought = placeholders({"#a": "a"} if "#" in text else None)
+        bound = placeholders({"#a": "a"} if "#" in text else None)
         with pytest.raises(ValidationException, match="overlap"):
-            brought.require_fit(projection)
+            bound.validate(projection)

@@ -1,4 +1,4 @@
-"""Writes, transactions, batches, groups of requests, and requests that are none."""
+"""Writes, transactions, batches of items, batches of requests, malformed requests."""
 
 import copy
 import sqlite3
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.dynamolite.rows import Shelf
-from engines.dynamolite.service import TOKEN_SECONDS
-from tests.unit.engines.dynamolite.engine import PLAIN, TABLE, Engine, Refused, things, value, values
+from engines.dynamolite.service import TOKEN_TTL_SECONDS
+from engines.dynamolite.store import Table
+from tests.unit.engines.dynamolite.engine import PLAIN, TABLE, Engine, RequestFailed, things, value, values
 
 
 def put(pk: str, table: str = PLAIN, /, **more: Any) -> dict[str, Any]:
@@ -24,10 +24,10 @@ def new(pk: str, **more: Any) -> dict[str, Any]:
 
 
 def update(pk: str, text: str, **given: Any) -> dict[str, Any]:
-    brought = (
+    placeholders = (
         {"ExpressionAttributeValues": {f":{name}": value(plain) for name, plain in given.items()}} if given else {}
     )
-    return {"Update": {"TableName": PLAIN, "Key": values({"pk": pk}), "UpdateExpression": text, **brought}}
+    return {"Update": {"TableName": PLAIN, "Key": values({"pk": pk}), "UpdateExpression": text, **placeholders}}
 
 
 def delete(pk: str, **options: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def check(pk: str, condition: str = "attribute_exists(pk)") -> dict[str, Any]:
 
 
 def transact(engine: Engine, *actions: dict[str, Any], **options: Any) -> dict[str, Any]:
-    return engine.ask("TransactWriteItems", TransactItems=list(actions), **options)
+    return engine.call("TransactWriteItems", TransactItems=list(actions), **options)
 
 
 class TestReturnValues:
@@ -48,23 +48,23 @@ class TestReturnValues:
         engine.put(pk="a", n=1, s="old", m={"x": 1, "y": 2}, l=[1, 2, 3])
 
     @pytest.mark.parametrize(
-        ("wanted", "expected"), [(None, None), ("NONE", None), ("ALL_OLD", {"pk", "n", "s", "m", "l"})]
+        ("kind", "expected"), [(None, None), ("NONE", None), ("ALL_OLD", {"pk", "n", "s", "m", "l"})]
     )
-    def test_of_puts_and_deletes_show_what_was_there(self, engine: Engine, wanted: Any, expected: Any) -> None:
+    def test_of_puts_and_deletes_are_the_old_item(self, engine: Engine, kind: Any, expected: Any) -> None:
         for operation, what in (
             ("PutItem", {"Item": values({"pk": "a"})}),
             ("DeleteItem", {"Key": values({"pk": "a"})}),
         ):
             engine.put(pk="a", n=1, s="old", m={}, l=[])
-            answer = engine.ask(operation, TableName=PLAIN, ReturnValues=wanted, **what)
-            assert (set(answer["Attributes"]) if expected else answer) == (expected or {})
+            response = engine.call(operation, TableName=PLAIN, ReturnValues=kind, **what)
+            assert (set(response["Attributes"]) if expected else response) == (expected or {})
 
-    def test_of_what_was_not_there_are_nothing(self, engine: Engine) -> None:
-        assert engine.ask("DeleteItem", TableName=PLAIN, Key=values({"pk": "b"}), ReturnValues="ALL_OLD") == {}
-        assert engine.ask("PutItem", TableName=PLAIN, Item=values({"pk": "b"}), ReturnValues="ALL_OLD") == {}
+    def test_of_a_missing_item_are_empty(self, engine: Engine) -> None:
+        assert engine.call("DeleteItem", TableName=PLAIN, Key=values({"pk": "b"}), ReturnValues="ALL_OLD") == {}
+        assert engine.call("PutItem", TableName=PLAIN, Item=values({"pk": "b"}), ReturnValues="ALL_OLD") == {}
 
     @pytest.mark.parametrize(
-        ("text", "wanted", "expected"),
+        ("text", "kind", "expected"),
         [
             ("SET n = :v", "ALL_NEW", {"pk": "a", "n": 9, "s": "old", "m": {"x": 1, "y": 2}, "l": [1, 2, 3]}),
             ("SET n = :v", "ALL_OLD", {"pk": "a", "n": 1, "s": "old", "m": {"x": 1, "y": 2}, "l": [1, 2, 3]}),
@@ -79,39 +79,39 @@ class TestReturnValues:
             ("SET n = :v", "NONE", None),
         ],
     )
-    def test_of_updates_show_what_was_touched(self, engine: Engine, text: str, wanted: str, expected: Any) -> None:
-        answer = engine.ask("UpdateItem", **update("a", text, v=9)["Update"], ReturnValues=wanted)
-        assert answer == ({} if expected is None else {"Attributes": values(expected)})
+    def test_of_updates_are_the_updated_attributes(self, engine: Engine, text: str, kind: str, expected: Any) -> None:
+        response = engine.call("UpdateItem", **update("a", text, v=9)["Update"], ReturnValues=kind)
+        assert response == ({} if expected is None else {"Attributes": values(expected)})
 
-    @pytest.mark.parametrize("wanted", ["BAD", "", 3, [], "ALL_NEW", "UPDATED_OLD"])
-    def test_that_there_are_not_are_refused_before_anything_is_written(self, engine: Engine, wanted: Any) -> None:
-        with pytest.raises(Refused, match="400"):
-            engine.ask("PutItem", TableName=PLAIN, Item=values({"pk": "b"}), ReturnValues=wanted)
+    @pytest.mark.parametrize("kind", ["BAD", "", 3, [], "ALL_NEW", "UPDATED_OLD"])
+    def test_that_are_invalid_are_rejected_before_anything_is_written(self, engine: Engine, kind: Any) -> None:
+        with pytest.raises(RequestFailed, match="400"):
+            engine.call("PutItem", TableName=PLAIN, Item=values({"pk": "b"}), ReturnValues=kind)
         assert engine.find(pk="b") is None
 
-    def test_of_a_failed_condition_show_the_item_that_stood_in_the_way(self, engine: Engine) -> None:
+    def test_of_a_failed_condition_show_the_stored_item(self, engine: Engine) -> None:
         request = new("a", ReturnValuesOnConditionCheckFailure="ALL_OLD")["Put"]
-        with pytest.raises(Refused, match="ConditionalCheckFailedException") as refused:
-            engine.ask("PutItem", **request)
-        assert refused.value.details["Item"]["s"] == {"S": "old"}
-        with pytest.raises(Refused) as refused:
-            engine.ask("PutItem", **new("a")["Put"])
-        assert "Item" not in refused.value.details
+        with pytest.raises(RequestFailed, match="ConditionalCheckFailedException") as failed:
+            engine.call("PutItem", **request)
+        assert failed.value.body["Item"]["s"] == {"S": "old"}
+        with pytest.raises(RequestFailed) as failed:
+            engine.call("PutItem", **new("a")["Put"])
+        assert "Item" not in failed.value.body
 
 
 class TestItems:
-    def test_an_update_of_what_is_not_there_makes_it(self, engine: Engine) -> None:
-        engine.ask("UpdateItem", TableName=PLAIN, Key=values({"pk": "a"}))
-        engine.ask("UpdateItem", **update("b", "ADD n :v", v=1)["Update"])
+    def test_an_update_of_a_missing_item_creates_it(self, engine: Engine) -> None:
+        engine.call("UpdateItem", TableName=PLAIN, Key=values({"pk": "a"}))
+        engine.call("UpdateItem", **update("b", "ADD n :v", v=1)["Update"])
         assert engine.all() == [{"pk": "a"}, {"n": 1, "pk": "b"}]
 
     def test_are_at_most_400_kilobytes(self, engine: Engine) -> None:
         most = 400 * 1024 - len("pk" + "a" + "v")
         engine.put(pk="a", v="x" * most)
-        with pytest.raises(Refused, match="Item size"):
+        with pytest.raises(RequestFailed, match="Item size"):
             engine.put(pk="a", v="x" * (most + 1))
-        with pytest.raises(Refused, match="Item size"):
-            engine.ask("UpdateItem", **update("a", "SET w = :v", v="x")["Update"])
+        with pytest.raises(RequestFailed, match="Item size"):
+            engine.call("UpdateItem", **update("a", "SET w = :v", v="x")["Update"])
         assert engine.find(pk="a") == {"pk": "a", "v": "x" * most}
 
     @pytest.mark.parametrize(
@@ -131,26 +131,26 @@ class TestItems:
     )
     def test_are_named_by_their_key_and_nothing_else(self, engine: Engine, key: Any) -> None:
         for operation in ("GetItem", "DeleteItem", "UpdateItem"):
-            with pytest.raises(Refused) as refused:
-                engine.ask(operation, TableName=PLAIN, Key=key)
-            assert refused.value.code in {"ValidationException", "SerializationException"}
+            with pytest.raises(RequestFailed) as failed:
+                engine.call(operation, TableName=PLAIN, Key=key)
+            assert failed.value.code in {"ValidationException", "SerializationException"}
 
     def test_an_update_leaves_the_key_alone(self, engine: Engine) -> None:
         for text in ("SET pk = :v", "SET pk.a = :v", "ADD pk :v"):
-            with pytest.raises(Refused, match="part of the key"):
-                engine.ask("UpdateItem", **update("a", text, v=1)["Update"])
+            with pytest.raises(RequestFailed, match="part of the key"):
+                engine.call("UpdateItem", **update("a", text, v=1)["Update"])
 
     @pytest.mark.parametrize("name", [None, 5, "x", "no/name"])
     def test_of_a_table_without_a_name_are_not_looked_for(self, engine: Engine, name: Any) -> None:
-        with pytest.raises(Refused, match="ValidationException"):
-            engine.ask("GetItem", TableName=name, Key=values({"pk": "a"}))
+        with pytest.raises(RequestFailed, match="ValidationException"):
+            engine.call("GetItem", TableName=name, Key=values({"pk": "a"}))
 
     @pytest.mark.parametrize("name", ["Expected", "AttributeUpdates", "ConditionalOperator"])
-    def test_what_is_not_offered_is_refused_by_name(self, engine: Engine, name: str) -> None:
-        with pytest.raises(Refused, match=f"{name} is not offered here"):
-            engine.ask("UpdateItem", TableName=PLAIN, Key=values({"pk": "a"}), **{name: {}})
-        with pytest.raises(Refused, match="UnknownOperationException"):
-            engine.ask("ExecuteStatement", Statement="SELECT")
+    def test_what_is_not_offered_is_rejected_by_name(self, engine: Engine, name: str) -> None:
+        with pytest.raises(RequestFailed, match=f"{name} is not offered here"):
+            engine.call("UpdateItem", TableName=PLAIN, Key=values({"pk": "a"}), **{name: {}})
+        with pytest.raises(RequestFailed, match="UnknownOperationException"):
+            engine.call("ExecuteStatement", Statement="SELECT")
 
 
 class TestTransactions:
@@ -160,9 +160,9 @@ class TestTransactions:
         assert transact(engine, new("a"), update("b", "SET n = :v", v=1), delete("gone"), check("there")) == {}
         assert [item["pk"] for item in engine.all()] == ["a", "b", "there"]
 
-    def test_or_nothing_and_say_why_in_place(self, engine: Engine) -> None:
+    def test_or_nothing_and_give_a_reason_per_item(self, engine: Engine) -> None:
         engine.put(pk="a", n=1)
-        with pytest.raises(Refused, match="TransactionCanceledException") as refused:
+        with pytest.raises(RequestFailed, match="TransactionCanceledException") as failed:
             transact(
                 engine,
                 put("b"),
@@ -172,12 +172,12 @@ class TestTransactions:
                 update("e", "SET n = :v", v=1),
             )
         codes = ["None", "ConditionalCheckFailed", "ConditionalCheckFailed", "ValidationError", "None"]
-        assert refused.value.reasons == codes
-        assert refused.value.details["CancellationReasons"][1]["Item"] == values({"pk": "a", "n": 1})
+        assert failed.value.reasons == codes
+        assert failed.value.body["CancellationReasons"][1]["Item"] == values({"pk": "a", "n": 1})
         assert engine.all() == [{"n": 1, "pk": "a"}]
 
     @pytest.mark.parametrize(
-        "misfit",
+        "invalid",
         [
             update("x", "SET a.b = :v", v=1),
             update("x", "SET a = b"),
@@ -188,10 +188,10 @@ class TestTransactions:
             put("x" * 2049),
         ],
     )
-    def test_what_does_not_fit_is_the_reason_of_its_item(self, engine: Engine, misfit: dict[str, Any]) -> None:
-        with pytest.raises(Refused, match="TransactionCanceledException") as refused:
-            transact(engine, put("a"), misfit, put("b"))
-        assert refused.value.reasons == ["None", "ValidationError", "None"]
+    def test_an_invalid_item_is_a_cancellation_reason(self, engine: Engine, invalid: dict[str, Any]) -> None:
+        with pytest.raises(RequestFailed, match="TransactionCanceledException") as failed:
+            transact(engine, put("a"), invalid, put("b"))
+        assert failed.value.reasons == ["None", "ValidationError", "None"]
         assert engine.all() == []
 
     @pytest.mark.parametrize(
@@ -214,76 +214,76 @@ class TestTransactions:
             {},
         ],
     )
-    def test_what_is_malformed_refuses_the_whole(self, engine: Engine, malformed: dict[str, Any]) -> None:
+    def test_a_malformed_action_rejects_the_whole_transaction(self, engine: Engine, malformed: dict[str, Any]) -> None:
         engine.put(pk="there")
-        with pytest.raises(Refused, match="ValidationException"):
+        with pytest.raises(RequestFailed, match="ValidationException"):
             transact(engine, put("a"), new("there"), malformed)
         assert engine.all() == [{"pk": "there"}]
 
     def test_touch_an_item_once(self, engine: Engine) -> None:
         engine.put(pk="there")
         for other in (check("a", "attribute_not_exists(pk)"), delete("a"), put("a"), update("a", "SET n = :v", v=1)):
-            with pytest.raises(Refused, match="multiple operations on one item"):
+            with pytest.raises(RequestFailed, match="multiple operations on one item"):
                 transact(engine, put("a"), new("there"), other)
 
     def test_have_one_to_a_hundred_items(self, engine: Engine) -> None:
         transact(engine, *(put(f"{number}") for number in range(100)))
         assert len(engine.all()) == 100
         for count in (0, 101):
-            with pytest.raises(Refused, match="ValidationException"):
+            with pytest.raises(RequestFailed, match="ValidationException"):
                 transact(engine, *(put(f"{number}") for number in range(count)))
 
     def test_have_four_megabytes(self, engine: Engine) -> None:
         transact(engine, *(put(f"{number}", v="x" * 399_000) for number in range(10)))
-        with pytest.raises(Refused, match="4MB"):
+        with pytest.raises(RequestFailed, match="4MB"):
             transact(engine, *(put(f"{number}", v="x" * 399_000) for number in range(11)))
-        with pytest.raises(Refused, match="4MB"):
+        with pytest.raises(RequestFailed, match="4MB"):
             transact(engine, *(update(f"{number}", "SET v = :v", v="x" * 399_000) for number in range(11)))
 
-    def test_are_answered_once_for_one_token(self, engine: Engine) -> None:
+    def test_are_executed_once_for_one_token(self, engine: Engine) -> None:
         count = update("a", "ADD n :v", v=1)
         for _ in range(2):
             assert transact(engine, count, ClientRequestToken="t") == {}
         assert engine.find(pk="a") == {"pk": "a", "n": 1}
-        with pytest.raises(Refused, match="IdempotentParameterMismatchException"):
+        with pytest.raises(RequestFailed, match="IdempotentParameterMismatchException"):
             transact(engine, update("a", "ADD n :v", v=2), ClientRequestToken="t")
-        engine.now += TOKEN_SECONDS + 1
+        engine.now += TOKEN_TTL_SECONDS + 1
         transact(engine, count, ClientRequestToken="t")
         assert engine.find(pk="a") == {"pk": "a", "n": 2}
 
     def test_that_were_cancelled_may_be_tried_again_with_their_token(self, engine: Engine) -> None:
         engine.put(pk="a")
-        with pytest.raises(Refused, match="TransactionCanceledException"):
+        with pytest.raises(RequestFailed, match="TransactionCanceledException"):
             transact(engine, new("a"), ClientRequestToken="t")
-        engine.ask("DeleteItem", TableName=PLAIN, Key=values({"pk": "a"}))
+        engine.call("DeleteItem", TableName=PLAIN, Key=values({"pk": "a"}))
         transact(engine, new("a"), ClientRequestToken="t")
         assert engine.find(pk="a") == {"pk": "a"}
 
     @pytest.mark.parametrize("token", ["", "x" * 37, 5, []])
-    def test_have_tokens_of_36_letters(self, engine: Engine, token: Any) -> None:
-        with pytest.raises(Refused, match="ClientRequestToken"):
+    def test_have_tokens_of_36_characters(self, engine: Engine, token: Any) -> None:
+        with pytest.raises(RequestFailed, match="ClientRequestToken"):
             transact(engine, put("a"), ClientRequestToken=token)
 
-    def test_of_reads_show_what_is_there_in_place(self, engine: Engine) -> None:
+    def test_of_reads_return_the_items_in_order(self, engine: Engine) -> None:
         engine.put(pk="a", n=1, s="x")
         get = {"Get": {"TableName": PLAIN, "Key": values({"pk": "a"}), "ProjectionExpression": "n"}}
         other = {"Get": {"TableName": PLAIN, "Key": values({"pk": "b"})}}
-        assert engine.ask("TransactGetItems", TransactItems=[other, get]) == {
+        assert engine.call("TransactGetItems", TransactItems=[other, get]) == {
             "Responses": [{}, {"Item": values({"n": 1})}]
         }
         wrong = {"Get": {"TableName": PLAIN, "Key": values({"pk": 1})}}
-        with pytest.raises(Refused, match="TransactionCanceledException") as refused:
-            engine.ask("TransactGetItems", TransactItems=[get, wrong])
-        assert refused.value.reasons == ["None", "ValidationError"]
-        refusals: list[list[dict[str, Any]]] = [[], [get, get], [{}], [put("a")], [get] * 101]
-        for actions in refusals:
-            with pytest.raises(Refused, match="ValidationException"):
-                engine.ask("TransactGetItems", TransactItems=actions)
+        with pytest.raises(RequestFailed, match="TransactionCanceledException") as failed:
+            engine.call("TransactGetItems", TransactItems=[get, wrong])
+        assert failed.value.reasons == ["None", "ValidationError"]
+        invalid: list[list[dict[str, Any]]] = [[], [get, get], [{}], [put("a")], [get] * 101]
+        for actions in invalid:
+            with pytest.raises(RequestFailed, match="ValidationException"):
+                engine.call("TransactGetItems", TransactItems=actions)
 
 
 class TestBatches:
     def write(self, engine: Engine, *entries: dict[str, Any]) -> dict[str, Any]:
-        return engine.ask("BatchWriteItem", RequestItems={PLAIN: list(entries)})
+        return engine.call("BatchWriteItem", RequestItems={PLAIN: list(entries)})
 
     def test_write_and_delete(self, engine: Engine) -> None:
         engine.put(pk="gone")
@@ -305,91 +305,95 @@ class TestBatches:
             [{"PutRequest": {"Item": {"pk": {"S": str(number)}}}} for number in range(26)],
         ],
     )
-    def test_that_are_none_write_nothing(self, engine: Engine, entries: list[Any]) -> None:
-        with pytest.raises(Refused, match="ValidationException"):
+    def test_that_are_invalid_write_nothing(self, engine: Engine, entries: list[Any]) -> None:
+        with pytest.raises(RequestFailed, match="ValidationException"):
             self.write(engine, *entries)
         assert engine.all() == []
 
-    def test_get_what_is_there(self, engine: Engine) -> None:
+    def test_get_the_items_that_exist(self, engine: Engine) -> None:
         engine.put(pk="a", n=1, s="x")
-        wanted = {"Keys": [values({"pk": "a"}), values({"pk": "b"})], "ProjectionExpression": "n"}
-        answer = engine.ask("BatchGetItem", RequestItems={PLAIN: wanted})
-        assert answer == {"Responses": {PLAIN: [values({"n": 1})]}, "UnprocessedKeys": {}}
+        get = {"Keys": [values({"pk": "a"}), values({"pk": "b"})], "ProjectionExpression": "n"}
+        response = engine.call("BatchGetItem", RequestItems={PLAIN: get})
+        assert response == {"Responses": {PLAIN: [values({"n": 1})]}, "UnprocessedKeys": {}}
 
-    def test_get_sixteen_megabytes_and_leave_the_rest(self, engine: Engine) -> None:
+    def test_get_sixteen_megabytes_and_return_the_rest_as_unprocessed(self, engine: Engine) -> None:
         for number in range(50):
             engine.put(pk=f"{number}", v="x" * 390_000)
         keys = [values({"pk": f"{number}"}) for number in range(50)]
-        answer = engine.ask("BatchGetItem", RequestItems={PLAIN: {"Keys": keys, "ConsistentRead": True}})
-        left = answer["UnprocessedKeys"][PLAIN]
+        response = engine.call("BatchGetItem", RequestItems={PLAIN: {"Keys": keys, "ConsistentRead": True}})
+        left = response["UnprocessedKeys"][PLAIN]
         assert left["ConsistentRead"] is True
-        assert len(answer["Responses"][PLAIN]) + len(left["Keys"]) == 50
-        again = engine.ask("BatchGetItem", RequestItems=answer["UnprocessedKeys"])
+        assert len(response["Responses"][PLAIN]) + len(left["Keys"]) == 50
+        again = engine.call("BatchGetItem", RequestItems=response["UnprocessedKeys"])
         assert again["UnprocessedKeys"] == {}
         assert len(again["Responses"][PLAIN]) == len(left["Keys"])
 
     @pytest.mark.parametrize(
         "keys", [[], [{"pk": {"S": "a"}}] * 2, [{"pk": {"S": str(number)}} for number in range(101)], [{}], None]
     )
-    def test_of_keys_that_are_none_are_refused(self, engine: Engine, keys: Any) -> None:
-        with pytest.raises(Refused, match="ValidationException"):
-            engine.ask("BatchGetItem", RequestItems={PLAIN: {"Keys": keys}})
+    def test_of_invalid_keys_are_rejected(self, engine: Engine, keys: Any) -> None:
+        with pytest.raises(RequestFailed, match="ValidationException"):
+            engine.call("BatchGetItem", RequestItems={PLAIN: {"Keys": keys}})
 
 
-class TestGroups:
-    def test_are_carried_out_in_their_order(self, engine: Engine) -> None:
-        asked = [
+class TestBatchesOfRequests:
+    def test_are_executed_in_order(self, engine: Engine) -> None:
+        requests = [
             ("UpdateItem", orjson.dumps({**update("a", "ADD n :v", v=1)["Update"], "ReturnValues": "UPDATED_NEW"}))
         ]
-        answers = engine.service.answer_all(asked * 3)
-        assert [orjson.loads(answer.body)["Attributes"] for answer in answers] == [values({"n": n}) for n in (1, 2, 3)]
+        responses = engine.service.handle_all(requests * 3)
+        assert [orjson.loads(response.body)["Attributes"] for response in responses] == [
+            values({"n": n}) for n in (1, 2, 3)
+        ]
 
-    def test_a_refusal_leaves_the_others_alone(self, engine: Engine) -> None:
-        asked = [
+    def test_an_error_does_not_affect_the_other_requests(self, engine: Engine) -> None:
+        requests = [
             ("PutItem", orjson.dumps(put("a")["Put"])),
             ("PutItem", b'{"TableName": "plain", "Item": [1]}'),
             ("PutItem", b"{"),
             ("TransactWriteItems", orjson.dumps({"TransactItems": [put("b"), "x"]})),
             ("PutItem", orjson.dumps(put("c")["Put"])),
         ]
-        assert [answer.status for answer in engine.service.answer_all(asked)] == [200, 400, 400, 400, 200]
+        assert [response.status for response in engine.service.handle_all(requests)] == [200, 400, 400, 400, 200]
         assert [item["pk"] for item in engine.all()] == ["a", "c"]
 
-    def test_that_cannot_be_written_have_not_happened(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(shelf: Shelf, rows: Any) -> None:
+    def test_that_cannot_be_written_are_rolled_back(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(table: Table, rows: Any) -> None:
             raise sqlite3.OperationalError("disk I/O error")
 
         engine.put(pk="a", n=1)
-        asked = [
+        requests = [
             ("DeleteItem", orjson.dumps({"TableName": PLAIN, "Key": values({"pk": "a"})})),
             ("DeleteTable", orjson.dumps({"TableName": TABLE})),
             ("TransactWriteItems", orjson.dumps({"TransactItems": [delete("x")], "ClientRequestToken": "t"})),
             ("PutItem", orjson.dumps(put("b")["Put"])),
         ]
         with monkeypatch.context() as broken:
-            broken.setattr(Shelf, "put", fail)
-            answers = engine.service.answer_all(asked)
-        assert {answer.status for answer in answers} == {500}
-        assert {orjson.loads(answer.body)["__type"].rpartition("#")[2] for answer in answers} == {"InternalServerError"}
+            broken.setattr(Table, "put", fail)
+            responses = engine.service.handle_all(requests)
+        assert {response.status for response in responses} == {500}
+        assert {orjson.loads(response.body)["__type"].rpartition("#")[2] for response in responses} == {
+            "InternalServerError"
+        }
         assert engine.all() == [{"pk": "a", "n": 1}]
-        assert engine.ask("ListTables")["TableNames"] == [PLAIN, TABLE]
+        assert engine.call("ListTables")["TableNames"] == [PLAIN, TABLE]
         assert transact(engine, put("new"), ClientRequestToken="t") == {}
         assert engine.find(pk="new") is not None
 
-    def test_whose_commit_fails_have_not_happened(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_whose_commit_fails_are_rolled_back(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         transact(engine, put("before"), ClientRequestToken="old")
         store = engine.store
         with monkeypatch.context() as broken:
-            broken.setattr(store, "_database", Uncommitting(store._database))
-            answers = engine.service.answer_all([("PutItem", orjson.dumps(put(name)["Put"])) for name in "ab"])
-        assert [answer.status for answer in answers] == [500, 500]
+            broken.setattr(store, "_database", FailingCommit(store._database))
+            responses = engine.service.handle_all([("PutItem", orjson.dumps(put(name)["Put"])) for name in "ab"])
+        assert [response.status for response in responses] == [500, 500]
         assert engine.all() == [{"pk": "before"}]
         transact(engine, put("before"), ClientRequestToken="old")
         engine.put(pk="a")
         assert engine.find(pk="a") == {"pk": "a"}
 
 
-class Uncommitting:
+class FailingCommit:
     """A database whose disk is full at the end of a transaction."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -465,30 +469,30 @@ def broken(draw: st.DrawFn, sound: Any) -> Any:
 class TestMalformedRequests:
     @pytest.mark.parametrize("operation", SOUND)
     def test_are_not_those_that_they_are_made_of(self, engine: Engine, operation: str) -> None:
-        assert engine.ask(operation, **SOUND[operation]) is not None
+        assert engine.call(operation, **SOUND[operation]) is not None
 
     @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(data=st.data())
     @pytest.mark.parametrize("operation", SOUND)
-    def test_are_refused_and_never_break_the_engine(self, engine: Engine, operation: str, data: st.DataObject) -> None:
+    def test_are_rejected_and_never_break_the_engine(self, engine: Engine, operation: str, data: st.DataObject) -> None:
         request = data.draw(broken(SOUND[operation]))
-        (answered,) = engine.service.answer_all([(operation, orjson.dumps(request))])
-        assert answered.status in {200, 400}
-        if answered.status == 400:
-            assert orjson.loads(answered.body)["__type"].endswith("Exception")
+        (response,) = engine.service.handle_all([(operation, orjson.dumps(request))])
+        assert response.status in {200, 400}
+        if response.status == 400:
+            assert orjson.loads(response.body)["__type"].endswith("Exception")
 
     @pytest.mark.parametrize("operation", SOUND)
     @pytest.mark.parametrize(
         "body", [b"", b"{", b"[]", b"null", b"5", b'"x"', b"\xff", b'{"a": "\\ud800"}', b"[" * 5000]
     )
     def test_that_are_no_json_object_cannot_be_read(self, engine: Engine, operation: str, body: bytes) -> None:
-        with pytest.raises(Refused, match="SerializationException"):
-            engine.ask_raw(operation, body)
+        with pytest.raises(RequestFailed, match="SerializationException"):
+            engine.call_raw(operation, body)
 
     @pytest.mark.parametrize(
         "text", ["(NOT " * 299 + "a = :v" + ")" * 299, "(a = :v AND " * 149 + "a = :v" + ")" * 149]
     )
-    def test_that_nest_deeply_are_read_or_refused(self, engine: Engine, text: str) -> None:
+    def test_that_nest_deeply_are_executed_or_rejected(self, engine: Engine, text: str) -> None:
         request = {"TableName": PLAIN, "Key": values({"pk": "a"}), "ExpressionAttributeValues": values({":v": 1})}
-        with pytest.raises(Refused, match="400"):
-            engine.ask("DeleteItem", **request, ConditionExpression=text)
+        with pytest.raises(RequestFailed, match="400"):
+            engine.call("DeleteItem", **request, ConditionExpression=text)

@@ -1,4 +1,4 @@
-"""Attribute values: their one form, their order, their size."""
+"""Attribute values: normalization, order, size."""
 
 import base64
 from decimal import Decimal
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from engines.dynamolite.errors import SerializationException, ValidationException
 from engines.dynamolite.values import (
-    NESTING,
+    MAX_NESTING,
     after_prefix,
-    checked,
-    checked_item,
     equal,
-    nesting,
+    nesting_depth,
+    normalize,
+    normalize_item,
     number,
     size,
     sortable,
@@ -52,7 +52,7 @@ class TestNumbers:
             ("1" * 38 + "0", "1" * 38 + "0"),
         ],
     )
-    def test_have_one_form(self, written: str, stored: str) -> None:
+    def test_are_normalized(self, written: str, stored: str) -> None:
         assert number(written) == stored
 
     @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ class TestNumbers:
             "1e9999999999999999999",
         ],
     )
-    def test_what_is_none_is_refused(self, written: str) -> None:
+    def test_that_are_invalid_are_rejected(self, written: str) -> None:
         with pytest.raises(ValidationException):
             number(written)
 
     @pytest.mark.parametrize("written", ["1" * 39, "1." + "1" * 38, "1e126", "-1e126", "1e-131", "0.1e-130"])
-    def test_what_is_out_of_range_is_refused(self, written: str) -> None:
+    def test_that_are_out_of_range_are_rejected(self, written: str) -> None:
         with pytest.raises(ValidationException):
             number(written)
 
     @given(numbers)
-    def test_their_form_is_exact_and_stays(self, written: str) -> None:
+    def test_normalization_is_exact_and_idempotent(self, written: str) -> None:
         stored = number(written)
         assert Decimal(stored) == Decimal(written)
         assert number(stored) == stored
@@ -122,7 +122,7 @@ class TestKeys:
         is_within = key >= prefix and (following is None or key < following)  # type: ignore[operator]
         assert is_within == key.startswith(prefix)
 
-    def test_nothing_follows_the_last_letters_and_bytes(self) -> None:
+    def test_nothing_follows_the_last_characters_and_bytes(self) -> None:
         assert after_prefix("\U0010ffff\U0010ffff") is None
         assert after_prefix(b"\xff\xff") is None
         assert after_prefix("a\U0010ffff") == "b"
@@ -130,7 +130,7 @@ class TestKeys:
         assert after_prefix("\ud7ff") == "\ue000"
 
 
-class TestCheckedValues:
+class TestNormalization:
     @pytest.mark.parametrize(
         "value",
         [
@@ -146,17 +146,17 @@ class TestCheckedValues:
             {"BS": ["AQ==", ""]},
         ],
     )
-    def test_what_is_well_formed_stays_as_it_is(self, value: dict[str, Any]) -> None:
-        assert checked(value) == value
+    def test_a_normalized_value_is_unchanged(self, value: dict[str, Any]) -> None:
+        assert normalize(value) == value
 
-    def test_numbers_inside_of_values_take_their_one_form(self) -> None:
-        assert checked({"L": [{"M": {"a": {"NS": ["1.0", "2e1"]}}}]}) == {"L": [{"M": {"a": {"NS": ["1", "20"]}}}]}
+    def test_nested_numbers_are_normalized(self) -> None:
+        assert normalize({"L": [{"M": {"a": {"NS": ["1.0", "2e1"]}}}]}) == {"L": [{"M": {"a": {"NS": ["1", "20"]}}}]}
 
-    def test_a_null_is_as_good_as_absent(self) -> None:
-        assert checked({"S": "a", "N": None}) == {"S": "a"}
+    def test_a_null_counts_as_absent(self) -> None:
+        assert normalize({"S": "a", "N": None}) == {"S": "a"}
 
-    def test_equal_bytes_are_equal_texts(self) -> None:
-        assert checked({"B": "AR=="}) == {"B": "AQ=="}
+    def test_equal_bytes_have_equal_base64(self) -> None:
+        assert normalize({"B": "AR=="}) == {"B": "AQ=="}
 
     @pytest.mark.parametrize(
         "value",
@@ -175,9 +175,9 @@ class TestCheckedValues:
             {"L": [{}]},
         ],
     )
-    def test_what_no_value_can_be_is_refused(self, value: Any) -> None:
+    def test_an_invalid_value_is_rejected(self, value: Any) -> None:
         with pytest.raises(ValidationException):
-            checked(value)
+            normalize(value)
 
     @pytest.mark.parametrize(
         "value",
@@ -204,22 +204,22 @@ class TestCheckedValues:
             {"SS": [None]},
         ],
     )
-    def test_json_of_another_type_cannot_be_read(self, value: Any) -> None:
+    def test_json_of_a_wrong_type_is_a_serialization_error(self, value: Any) -> None:
         with pytest.raises(SerializationException):
-            checked(value)
+            normalize(value)
 
     def test_values_nest_thirty_two_levels(self) -> None:
         value: dict[str, Any] = {"S": "x"}
-        for _ in range(NESTING - 1):
+        for _ in range(MAX_NESTING - 1):
             value = {"L": [value]}
-        assert checked(value) == value
-        assert nesting(value) == NESTING
+        assert normalize(value) == value
+        assert nesting_depth(value) == MAX_NESTING
         with pytest.raises(ValidationException):
-            checked({"M": {"a": value}})
+            normalize({"M": {"a": value}})
 
-    def test_an_item_has_names_for_its_attributes(self) -> None:
+    def test_an_empty_attribute_name_is_rejected(self) -> None:
         with pytest.raises(ValidationException):
-            checked_item({"": {"S": "a"}})
+            normalize_item({"": {"S": "a"}})
 
 
 class TestEquality:
@@ -263,5 +263,5 @@ class TestSizes:
             ({"NULL": True}, None),
         ],
     )
-    def test_of_an_expression_count_letters_bytes_and_members(self, value: Any, expected: int | None) -> None:
+    def test_in_expressions_count_characters_bytes_and_members(self, value: Any, expected: int | None) -> None:
         assert value_size(value) == expected

@@ -1,17 +1,17 @@
-"""Who waits for news hears of it at once, of all of it, and once."""
+"""A waiting fetch gets one response, as soon as there are enough records."""
 
 import asyncio
 from collections.abc import Sequence
 
 import pytest
 
-from engines.kafkalite.errors import Code
-from engines.kafkalite.fetches import Fetches, Found, Wanted, look
+from engines.kafkalite.errors import ErrorCode
+from engines.kafkalite.fetches import Fetches, FetchResult, PartitionFetch, read_all
 from engines.kafkalite.log import Partition
 from tests.unit.engines.kafkalite.batches import batch, offsets, packed
 
-LONG = 20.0
-PLENTY = 1_000_000
+TIMEOUT = 20.0
+NO_LIMIT = 1_000_000
 
 
 @pytest.fixture
@@ -19,116 +19,120 @@ def partitions() -> list[Partition]:
     return [Partition() for _ in range(3)]
 
 
-def wanted(partitions: Sequence[Partition | None], offset: int = 0, max_bytes: int = PLENTY) -> list[Wanted]:
-    return [Wanted("news", number, partition, offset, max_bytes) for number, partition in enumerate(partitions)]
+def requests(
+    partitions: Sequence[Partition | None], offset: int = 0, max_bytes: int = NO_LIMIT
+) -> list[PartitionFetch]:
+    return [PartitionFetch("news", number, partition, offset, max_bytes) for number, partition in enumerate(partitions)]
 
 
-class Asked:
-    """A fetch, and its answers."""
+class Fetch:
+    """A fetch and its responses."""
 
-    def __init__(self, fetches: Fetches, what: Sequence[Wanted], *, patience: float = LONG, min_bytes: int = 1) -> None:
-        self.answers: list[list[Found]] = []
-        self._heard = asyncio.Event()
-        fetches.begin(what, patience=patience, min_bytes=min_bytes, max_bytes=PLENTY, answer=self._hear)
+    def __init__(
+        self, fetches: Fetches, requests: Sequence[PartitionFetch], *, max_wait: float = TIMEOUT, min_bytes: int = 1
+    ) -> None:
+        self.responses: list[list[FetchResult]] = []
+        self._responded = asyncio.Event()
+        fetches.start(requests, max_wait=max_wait, min_bytes=min_bytes, max_bytes=NO_LIMIT, respond=self._on_response)
 
-    def _hear(self, found: list[Found]) -> None:
-        self.answers.append(found)
-        self._heard.set()
+    def _on_response(self, found: list[FetchResult]) -> None:
+        self.responses.append(found)
+        self._responded.set()
 
     async def found(self) -> list[list[int]]:
-        async with asyncio.timeout(LONG / 2):
-            await self._heard.wait()
-        assert len(self.answers) == 1
-        return [offsets(one.data) for one in self.answers[0]]
+        async with asyncio.timeout(TIMEOUT / 2):
+            await self._responded.wait()
+        assert len(self.responses) == 1
+        return [offsets(result.data) for result in self.responses[0]]
 
 
-async def test_what_is_there_is_answered_on_the_spot(partitions: list[Partition]) -> None:
+async def test_records_that_exist_are_returned_at_once(partitions: list[Partition]) -> None:
     partitions[1].append(batch())
-    asked = Asked(Fetches(), wanted(partitions))
-    assert [[offsets(one.data) for one in found] for found in asked.answers] == [[[], [0], []]]
+    fetch = Fetch(Fetches(), requests(partitions))
+    assert [[offsets(result.data) for result in found] for found in fetch.responses] == [[[], [0], []]]
 
 
-async def test_news_ends_the_wait_of_everybody_who_wants_it(partitions: list[Partition]) -> None:
+async def test_a_new_record_completes_every_fetch_of_its_partition(partitions: list[Partition]) -> None:
     fetches = Fetches()
-    both = [Asked(fetches, wanted(partitions)), Asked(fetches, wanted(partitions[:2]))]
-    other = Asked(fetches, wanted(partitions[2:]))
+    both = [Fetch(fetches, requests(partitions)), Fetch(fetches, requests(partitions[:2]))]
+    other = Fetch(fetches, requests(partitions[2:]))
     partitions[0].append(batch())
-    fetches.tell(partitions[0])
+    fetches.notify(partitions[0])
     assert [await one.found() for one in both] == [[[0], [], []], [[0], []]]
-    assert other.answers == []
+    assert other.responses == []
 
 
-async def test_what_comes_at_the_same_time_comes_in_one_answer(partitions: list[Partition]) -> None:
+async def test_records_that_arrive_together_share_a_response(partitions: list[Partition]) -> None:
     fetches = Fetches()
-    asked = Asked(fetches, wanted(partitions))
+    fetch = Fetch(fetches, requests(partitions))
     for partition in partitions:
         partition.append(batch())
-        fetches.tell(partition)
-    assert await asked.found() == [[0], [0], [0]]
+        fetches.notify(partition)
+    assert await fetch.found() == [[0], [0], [0]]
 
 
-async def test_an_answer_is_given_once(partitions: list[Partition]) -> None:
-    fetches = Fetches(rest=0.0)
-    asked = Asked(fetches, wanted(partitions))
+async def test_a_fetch_is_answered_once(partitions: list[Partition]) -> None:
+    fetches = Fetches(linger=0.0)
+    fetch = Fetch(fetches, requests(partitions))
     for _ in range(3):
         partitions[0].append(batch())
-        fetches.tell(partitions[0])
-        await asked.found()
-    assert len(asked.answers) == 1
+        fetches.notify(partitions[0])
+        await fetch.found()
+    assert len(fetch.responses) == 1
 
 
-async def test_who_loses_patience_while_news_rests_is_answered_once_too(partitions: list[Partition]) -> None:
-    fetches = Fetches(rest=0.01)
-    hasty, patient = Asked(fetches, wanted(partitions), patience=0.001), Asked(fetches, wanted(partitions))
+async def test_a_fetch_that_times_out_while_it_lingers_is_answered_once(partitions: list[Partition]) -> None:
+    fetches = Fetches(linger=0.01)
+    short, long = Fetch(fetches, requests(partitions), max_wait=0.001), Fetch(fetches, requests(partitions))
     partitions[0].append(batch())
-    fetches.tell(partitions[0])
-    assert await hasty.found() == await patient.found() == [[0], [], []]
-    assert len(hasty.answers) == 1
+    fetches.notify(partitions[0])
+    assert await short.found() == await long.found() == [[0], [], []]
+    assert len(short.responses) == 1
 
 
-async def test_when_patience_ends_the_answer_is_empty(partitions: list[Partition]) -> None:
-    asked = Asked(Fetches(), wanted(partitions), patience=0.001)
-    assert asked.answers == []
-    assert await asked.found() == [[], [], []]
+async def test_after_the_maximum_wait_the_response_is_empty(partitions: list[Partition]) -> None:
+    fetch = Fetch(Fetches(), requests(partitions), max_wait=0.001)
+    assert fetch.responses == []
+    assert await fetch.found() == [[], [], []]
 
 
-async def test_without_patience_it_is_empty_on_the_spot(partitions: list[Partition]) -> None:
-    assert len(Asked(Fetches(), wanted(partitions), patience=0.0).answers) == 1
+async def test_without_a_wait_the_response_is_empty_at_once(partitions: list[Partition]) -> None:
+    assert len(Fetch(Fetches(), requests(partitions), max_wait=0.0).responses) == 1
 
 
-async def test_too_little_is_no_news(partitions: list[Partition]) -> None:
-    fetches = Fetches(rest=0.0)
-    asked = Asked(fetches, wanted(partitions), min_bytes=2 * len(packed()))
+async def test_a_fetch_waits_for_its_minimum_of_bytes(partitions: list[Partition]) -> None:
+    fetches = Fetches(linger=0.0)
+    fetch = Fetch(fetches, requests(partitions), min_bytes=2 * len(packed()))
     partitions[0].append(batch())
-    fetches.tell(partitions[0])
+    fetches.notify(partitions[0])
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert asked.answers == []
+    assert fetch.responses == []
     partitions[1].append(batch())
-    fetches.tell(partitions[1])
-    assert await asked.found() == [[0], [0], []]
+    fetches.notify(partitions[1])
+    assert await fetch.found() == [[0], [0], []]
 
 
 @pytest.mark.parametrize(
-    ("partition", "code"), [(None, Code.UNKNOWN_TOPIC_OR_PARTITION), (0, Code.OFFSET_OUT_OF_RANGE)]
+    ("partition", "code"), [(None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (0, ErrorCode.OFFSET_OUT_OF_RANGE)]
 )
-async def test_what_is_wrong_is_told_on_the_spot(
-    partitions: list[Partition], partition: int | None, code: Code
+async def test_an_error_is_returned_at_once(
+    partitions: list[Partition], partition: int | None, code: ErrorCode
 ) -> None:
-    strange = None if partition is None else partitions[partition]
-    asked = Asked(Fetches(), [Wanted("news", 9, strange, 5, PLENTY), *wanted(partitions[1:])])
-    assert [one.code for one in asked.answers[0]] == [code, Code.NONE, Code.NONE]
+    invalid = None if partition is None else partitions[partition]
+    fetch = Fetch(Fetches(), [PartitionFetch("news", 9, invalid, 5, NO_LIMIT), *requests(partitions[1:])])
+    assert [result.code for result in fetch.responses[0]] == [code, ErrorCode.NONE, ErrorCode.NONE]
 
 
-def test_all_partitions_together_hold_to_the_limit_but_for_the_first_batch(partitions: list[Partition]) -> None:
+def test_the_byte_limit_holds_for_all_partitions_except_for_the_first_batch(partitions: list[Partition]) -> None:
     for partition in partitions:
         for _ in range(3):
             partition.append(batch())
     size = len(packed())
 
     def found(limit: int) -> list[list[int]]:
-        return [offsets(one.data) for one in look(wanted(partitions), limit)]
+        return [offsets(result.data) for result in read_all(requests(partitions), limit)]
 
     assert found(4 * size) == [[0, 1, 2], [0], []]
     assert found(size - 1) == [[0], [], []]
-    assert found(PLENTY) == [[0, 1, 2]] * 3
+    assert found(NO_LIMIT) == [[0, 1, 2]] * 3

@@ -1,0 +1,50 @@
+"""A run plan: preparations, then services, until a stop signal or a failure."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engines.console import Console
+from engines.errors import ChildExited, ServiceFailed
+from engines.supervisor import Preparation, RunPlan, Service, Supervisor
+
+SLEEP = ("sleep", "60")
+STOP_PARENT = ("sh", "-c", "echo stopping $STOPPED; kill -TERM $PPID; sleep 60")
+
+
+def run(output: io.StringIO, *, preparations: Sequence[Preparation] = (), services: Sequence[Service] = ()) -> None:
+    plan = RunPlan(
+        name="run",
+        directory=Path(),
+        ready_line="ready",
+        preparations=preparations,
+        services=services,
+        environment={"STOPPED": "everything"},
+    )
+    Supervisor(plan, Console(output)).run()
+
+
+def test_a_run_ends_after_a_stop_signal_with_prefixed_lines() -> None:
+    output = io.StringIO()
+    prepare = Preparation("prepare", ("echo", "prepared"))
+    run(output, preparations=[prepare], services=[Service("web-1", SLEEP), Service("web-2", STOP_PARENT)])
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "prepare  | prepared"
+    assert "web-2    | stopping everything" in lines
+    assert "ready" in lines
+    assert "run      | Stopping; press Ctrl-C again to stop at once." in lines
+
+
+def test_a_service_that_exits_is_named() -> None:
+    services = [Service("web-1", SLEEP), Service("web-2", ("sh", "-c", "exit 3"))]
+    with pytest.raises(ChildExited, match="web-2 ended with exit status 3, so everything was stopped"):
+        run(io.StringIO(), services=services)
+
+
+def test_nothing_starts_after_a_failed_preparation() -> None:
+    output = io.StringIO()
+    with pytest.raises(ServiceFailed, match="prepare ended with exit status 1"):
+        run(output, preparations=[Preparation("prepare", ("false",))], services=[Service("web", ("echo", "started"))])
+    assert output.getvalue() == ""
