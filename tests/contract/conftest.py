@@ -1,4 +1,4 @@
-"""The stores under contract: the same assertions on moto, which is AWS's word as others read it, and on the engine."""
+"""The same assertions run on moto, an independent emulator of AWS, and on the engine."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,13 +1,14 @@
 """What every engine behind `Database` must do alike."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from accounts.models import UserModel
 from chats.models import CounterModel, MembershipModel
-from foundation.stores.dynamodb import Database, DynamoDBOptions
-from foundation.stores.dynamodb.database import position_of
+from foundation.stores.dynamodb import AsyncDatabase, Database, DynamoDBOptions
+from foundation.stores.dynamodb.requests import position_of
 from foundation.stores.errors import (
     CancellationReason,
     ConditionFailed,
@@ -172,10 +173,11 @@ class TestQueries:
         page = database.query(p.MESSAGES, "chat", where=MessageModel.sequence > 4)
         assert [item.sequence for item in page.items] == [5, 6, 7]
 
-    def test_a_bounded_collection_is_read_whole(self, database: Database) -> None:
+    def test_a_bounded_collection_is_read_and_counted_whole(self, database: Database) -> None:
         members = [membership("chat", f"user{number:03}") for number in range(120)]
         database.batch_put(p.WRITE_MEMBERS, members)
         assert len(database.query_all(p.MEMBERS, "chat")) == 120
+        assert database.count(p.MEMBERS, "chat") == 120
 
 
 class TestBatches:
@@ -200,53 +202,62 @@ class TestBatches:
         assert len(database.query_all(p.MEMBERS, "chat")) == 30
 
 
-class TestFromAnEventLoop:
-    """The hot path's two requests: asked by the loop itself, or by a thread before the loop has a wire of its own."""
+class TestOnTheEventLoop:
+    """`AsyncDatabase` in the test's own loop; every other test uses it through `Database`."""
 
-    @pytest.fixture(params=["loop", "thread"])
-    def soon(self, request: pytest.FixtureRequest, database: Database) -> Database:
-        if request.param == "loop":
-            database.connection.use_loop()
-        return database
+    @pytest.fixture
+    async def on_loop(self, database: Database, options: DynamoDBOptions) -> AsyncIterator[AsyncDatabase]:
+        on_loop = AsyncDatabase(options)
+        yield on_loop
+        await on_loop.wire.close()
 
-    async def test_what_is_written_is_found_in_the_next_read(self, soon: Database) -> None:
-        await soon.transact_soon([soon.putting(p.ADD_USER, user(name)) for name in ("ann", "bob")])
-        found = await soon.batch_get_soon({p.READ_USERS: [("ann",), ("nobody",)], p.READ_MEMBERS: [("chat", "ann")]})
+    async def test_what_is_written_is_found_in_the_next_read(self, on_loop: AsyncDatabase) -> None:
+        await on_loop.transact_once([on_loop.putting(p.ADD_USER, user(name)) for name in ("ann", "bob")])
+        found = await on_loop.batch_get({p.READ_USERS: [("ann",), ("nobody",)], p.READ_MEMBERS: [("chat", "ann")]})
         assert list(found.of(p.READ_USERS)) == [("ann",)]
         assert found.of(p.READ_MEMBERS) == {}
-        soon.connection.close()
 
-    async def test_more_keys_than_the_engine_takes_at_once(self, soon: Database) -> None:
+    async def test_more_keys_than_the_engine_takes_at_once(self, on_loop: AsyncDatabase) -> None:
         names = [f"user{number:03}" for number in range(130)]
-        soon.batch_put(p.WRITE_MEMBERS, [membership("chat", name) for name in names])
-        found = await soon.batch_get_soon({p.READ_MEMBERS: [("chat", name) for name in names]})
+        await on_loop.batch_put(p.WRITE_MEMBERS, [membership("chat", name) for name in names])
+        found = await on_loop.batch_get({p.READ_MEMBERS: [("chat", name) for name in names]})
         assert len(found.of(p.READ_MEMBERS)) == 130
-        soon.connection.close()
 
-    async def test_a_cancelled_transaction_says_who_is_to_blame(self, soon: Database) -> None:
-        soon.put(p.PUT_USER, user("bob"))
+    async def test_a_cancelled_transaction_names_the_item_to_blame(self, on_loop: AsyncDatabase) -> None:
+        await on_loop.put(p.PUT_USER, user("bob"))
         absent = UserModel.user_id.does_not_exist()
         with pytest.raises(TransactionCancelled) as cancelled:
-            await soon.transact_soon([soon.putting(p.ADD_USER, user(name), absent) for name in ("ann", "bob")])
+            await on_loop.transact_once([on_loop.putting(p.ADD_USER, user(name), absent) for name in ("ann", "bob")])
         assert [reason is not None for reason in cancelled.value.reasons] == [False, True]
-        assert soon.get(p.GET_USER, "ann") is None
-        soon.connection.close()
+        assert await on_loop.get(p.GET_USER, "ann") is None
+
+    async def test_raw_items_come_in_dynamodbs_own_form(self, on_loop: AsyncDatabase) -> None:
+        await on_loop.batch_put(p.WRITE_MESSAGES, [message(number) for number in (1, 2, 3)])
+        page = await on_loop.query_raw(p.MESSAGES, "chat", limit=2)
+        assert [item["sequence"] for item in page.items] == [{"N": "1"}, {"N": "2"}]
+        assert page.more
+
+    async def test_concurrent_reads_get_each_their_own_answer(self, on_loop: AsyncDatabase) -> None:
+        names = [f"user{number:02}" for number in range(50)]
+        await on_loop.transact_once([on_loop.putting(p.ADD_USER, user(name)) for name in names])
+        found = await asyncio.gather(*(on_loop.get(p.GET_USER, name) for name in names))
+        assert [item and item.user_id for item in found] == names
 
 
 class TestReadOnly:
     """The fanout's client: reads pass, writes never leave the process."""
 
-    def test_reads_pass(self, database: Database, options: DynamoDBOptions) -> None:
+    @pytest.fixture
+    def reader(self, options: DynamoDBOptions) -> Database:
+        return Database(options, read_only=True)
+
+    def test_reads_pass(self, database: Database, reader: Database) -> None:
         database.put(p.PUT_USER, user("ann"))
-        reader = Database(options, read_only=True)
         assert reader.get(p.GET_USER, "ann") is not None
         assert reader.batch_get({p.READ_USERS: [("ann",)]}).of(p.READ_USERS)
 
-    def test_every_way_to_write_is_refused_and_nothing_changes(
-        self, database: Database, options: DynamoDBOptions
-    ) -> None:
+    def test_every_way_to_write_is_refused_and_nothing_changes(self, database: Database, reader: Database) -> None:
         database.put(p.PUT_USER, user("ann"))
-        reader = Database(options, read_only=True)
         attempts: list[Callable[[], object]] = [
             lambda: reader.put(p.PUT_USER, user("eve")),
             lambda: reader.update(p.MOVE_COUNTER, ("chat",), [CounterModel.sequence_counter.set(1)]),
@@ -254,7 +265,7 @@ class TestReadOnly:
             lambda: reader.batch_put(p.WRITE_MEMBERS, [membership("chat", "eve")]),
             lambda: reader.batch_delete(p.DROP_MEMBERS, [("chat", "eve")]),
             lambda: reader.transact([reader.putting(p.ADD_USER, user("eve"))]),
-            lambda: reader.connection.dispatch("DeleteTable", {"TableName": reader.table_name(UserModel)}),
+            lambda: reader.call("DeleteTable", {"TableName": reader.table_name(UserModel)}),
         ]
         for attempt in attempts:
             with pytest.raises(WriteRefused):

@@ -1,15 +1,15 @@
-"""Kafka's protocol: order per key, manual progress, and a broker that is gone."""
+"""Kafka's protocol: order per key, committed offsets, and a broker that is gone."""
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from foundation.kernel.events import MESSAGES_PERSISTED, TOPICS, Event
-from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from foundation.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing, Record
 from tests.doubles import eventually
 from tests.engines import choice
@@ -61,7 +61,7 @@ class TestPublishing:
     def test_the_events_of_a_key_keep_their_order(self, producer: EventProducer, reader: Reader) -> None:
         chats = {f"chat_{uuid.uuid4()}" for _ in range(5)}
         for sequence in range(1, 41):
-            producer.publish([outgoing(chat, sequence) for chat in chats])
+            producer.publish_and_wait([outgoing(chat, sequence) for chat in chats])
         seen: dict[str, list[int]] = defaultdict(list)
         for record in reader.wait_for(chats, 200):
             seen[record.key].append(Event.decode(record.value).payload["sequence"])
@@ -70,14 +70,16 @@ class TestPublishing:
     def test_key_value_and_headers_arrive_as_they_left(self, producer: EventProducer, reader: Reader) -> None:
         chat = f"chat_{uuid.uuid4()}"
         sent = Outgoing(outgoing(chat, 1).event, (("origin-connection-id", b"gw-1.conn_1"),))
-        producer.publish([sent])
+        producer.publish_and_wait([sent])
         (record,) = reader.wait_for({chat}, 1)
         assert (record.topic, record.key) == (MESSAGES_PERSISTED, chat)
         assert Event.decode(record.value) == sent.event
         assert record.headers == {"origin-connection-id": b"gw-1.conn_1"}
 
-    def test_an_empty_batch_is_published_at_once(self, producer: EventProducer) -> None:
-        assert producer.produce([]).done()
+    def test_an_empty_batch_is_published_at_once(self, kafka_options: KafkaOptions) -> None:
+        producer = EventProducer(kafka_options)
+        producer.publish_and_wait([], timeout=0)
+        assert producer.close() == 0
 
 
 class TestProgress:
@@ -86,15 +88,39 @@ class TestProgress:
     ) -> None:
         kafka_options = replace(kafka_options, session_timeout_ms=6000)
         chat = f"chat_{uuid.uuid4()}"
-        producer.publish([outgoing(chat, sequence) for sequence in (1, 2, 3)])
+        producer.publish_and_wait([outgoing(chat, sequence) for sequence in (1, 2, 3)])
         first = Reader(kafka_options, group=group)
         records = first.wait_for({chat}, 3)
-        first.consumer.mark_done([record for record in first.records if record not in records[1:]])
+        first.consumer.store_offsets([record for record in first.records if record not in records[1:]])
         first.consumer.close()
         second = Reader(kafka_options, group=group)
         again = second.wait_for({chat}, 2)
         second.consumer.close()
         assert [Event.decode(record.value).payload["sequence"] for record in again] == [2, 3]
+
+    def test_a_batch_is_retried_until_it_succeeds_and_committed_when_the_consumer_stops(
+        self, producer: EventProducer, kafka_options: KafkaOptions, group: str
+    ) -> None:
+        kafka_options = replace(kafka_options, session_timeout_ms=6000)
+        chat = f"chat_{uuid.uuid4()}"
+        producer.publish_and_wait([outgoing(chat, sequence) for sequence in (1, 2)])
+        consumer = EventConsumer(kafka_options, group=group, topics=[MESSAGES_PERSISTED])
+        attempts = 0
+
+        def process(records: Sequence[Record]) -> None:
+            nonlocal attempts
+            attempts += 1
+            if attempts == 1:
+                raise StoreUnavailable("away")
+            if any(record.key == chat and Event.decode(record.value).payload["sequence"] == 2 for record in records):
+                consumer.stop()
+
+        consumer.run(process, retry_on=(StoreUnavailable,))
+        producer.publish_and_wait([outgoing(chat, 3)])
+        second = Reader(kafka_options, group=group)
+        again = second.wait_for({chat}, 1)
+        second.consumer.close()
+        assert [Event.decode(record.value).payload["sequence"] for record in again] == [3]
 
 
 class TestAdministration:
@@ -112,10 +138,10 @@ class TestOutage:
         with engine as servers:
             options = KafkaOptions(bootstrap_servers=servers, publish_timeout=3.0)
             producer = EventProducer(options)
-            producer.publish([outgoing("chat", 1)], timeout=20)
+            producer.publish_and_wait([outgoing("chat", 1)], timeout=20)
             engine.kill()
             with pytest.raises(EventLogUnavailable) as refused:
-                producer.publish([outgoing("chat", 2)], timeout=0.5)
+                producer.publish_and_wait([outgoing("chat", 2)], timeout=0.5)
             assert refused.value.code == "fanout_unavailable"
             assert producer.close(timeout=0.1) == 1
             with pytest.raises(EventLogUnavailable):

@@ -1,4 +1,4 @@
-"""The eight tables: made once, compared for ever."""
+"""The eight tables: created once, and compared with their models."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from foundation.stores.dynamodb.table import Table
 
 
 def silent(line: str) -> None:
-    """Takes a report and says nothing."""
+    """Ignore a report."""
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def bare(options: DynamoDBOptions) -> Database:
 def recreate(database: Database, table: type[Table], change: Callable[[dict[str, object]], None]) -> None:
     """Replace a table by one that differs from its model."""
     name = database.table_name(table)
-    database.connection.dispatch("DeleteTable", {"TableName": name})
+    database.call("DeleteTable", {"TableName": name})
     request = schema._create_request(table, name)
     change(request)
-    database.connection.dispatch("CreateTable", request)
+    database.call("CreateTable", request)
 
 
 class TestCreateMissing:
@@ -64,7 +64,7 @@ class TestCreateMissing:
 class TestDrift:
     def test_a_missing_table_is_named(self, bare: Database) -> None:
         schema.create_missing(bare, accounts.stores.TABLES, report=silent)
-        bare.connection.dispatch("DeleteTable", {"TableName": bare.table_name(UserModel)})
+        bare.call("DeleteTable", {"TableName": bare.table_name(UserModel)})
         assert list(schema.drift(bare, accounts.stores.TABLES)) == [
             f"{bare.table_name(UserModel)}: the table is missing"
         ]
@@ -102,7 +102,7 @@ class TestDrift:
 
     def test_expiry_turned_off_is_named(self, bare: Database) -> None:
         schema.create_missing(bare, [SessionModel], report=silent)
-        bare.connection.dispatch(
+        bare.call(
             "UpdateTimeToLive",
             {
                 "TableName": bare.table_name(SessionModel),
@@ -125,7 +125,7 @@ class TestRecovery:
     @pytest.mark.parametrize("options", ["moto"], indirect=True)
     def test_recovery_turned_off_is_named(self, bare: Database) -> None:
         schema.create_missing(bare, [UserModel], report=silent)
-        bare.connection.dispatch(
+        bare.call(
             "UpdateContinuousBackups",
             {
                 "TableName": bare.table_name(UserModel),

@@ -7,6 +7,7 @@ pattern with every call and obeys it, so the matrix that `manage.py access_patte
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from pynamodb.indexes import GlobalSecondaryIndex
@@ -61,16 +62,16 @@ class AccessPattern(Generic[M]):
             raise ValueError(f"{self.name} is declared twice")
         _declared[self.name] = self
 
-    @property
+    @cached_property
     def table(self) -> str:
         """The table's name in the documents, without the deployment's prefix."""
         return self.model.Meta.table_name
 
-    @property
+    @cached_property
     def index_name(self) -> str | None:
         return None if self.index is None else self.index.Meta.index_name
 
-    @property
+    @cached_property
     def strong(self) -> bool:
         return self.consistency is Consistency.STRONG
 

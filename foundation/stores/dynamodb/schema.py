@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from foundation.stores.dynamodb.database import Database, table_description
-from foundation.stores.dynamodb.table import PROVISIONED, Table
+from foundation.stores.dynamodb.database import Database
+from foundation.stores.dynamodb.table import PROVISIONED, Table, index_settings, table_description
 from foundation.stores.errors import OperationUnknown, StoreUnavailable, TableBusy, TableMissing
 
 TTL_ATTRIBUTE = "ttl"
@@ -70,7 +70,7 @@ def expected(table: type[Table]) -> TableSchema:
 def live(database: Database, table: type[Table]) -> TableSchema | None:
     """The schema of the table that exists, or None."""
     name = database.table_name(table)
-    call = database.connection.dispatch
+    call = database.call
     try:
         description = call("DescribeTable", {"TableName": name})["Table"]
     except TableMissing:
@@ -120,10 +120,10 @@ def create_missing(
 def _create(database: Database, table: type[Table], report: Callable[[str], None]) -> None:
     name = database.table_name(table)
     try:
-        database.connection.dispatch("DescribeTable", {"TableName": name})
+        database.call("DescribeTable", {"TableName": name})
     except TableMissing:
         try:
-            database.connection.dispatch("CreateTable", _create_request(table, name))
+            database.call("CreateTable", _create_request(table, name))
         except TableBusy:
             # Another run was quicker.
             report(f"{name}: exists")
@@ -138,8 +138,8 @@ def _create_request(table: type[Table], name: str) -> dict[str, Any]:
     request["BillingMode"] = str(table.Meta.billing_mode)
     if table.Meta.billing_mode == PROVISIONED:
         request["ProvisionedThroughput"] = _throughput(table.Meta)
-        for description, index in zip(request["GlobalSecondaryIndexes"], table._indexes.values(), strict=True):
-            description["ProvisionedThroughput"] = _throughput(index.Meta)
+        for description, settings in zip(request["GlobalSecondaryIndexes"], index_settings(table), strict=True):
+            description["ProvisionedThroughput"] = _throughput(settings)
     if not request["GlobalSecondaryIndexes"]:
         del request["GlobalSecondaryIndexes"]
     return request
@@ -160,7 +160,7 @@ def _wait_until_active(database: Database, name: str, sleep: Callable[[float], N
 
 def _is_active(database: Database, name: str) -> bool:
     try:
-        description = database.connection.dispatch("DescribeTable", {"TableName": name})["Table"]
+        description = database.call("DescribeTable", {"TableName": name})["Table"]
     except TableMissing:
         # The description of a table may follow its creation by some seconds.
         return False
@@ -173,7 +173,7 @@ def _change(database: Database, operation: str, request: dict[str, Any], sleep: 
     deadline = time.monotonic() + ACTIVE_WITHIN
     while True:
         try:
-            database.connection.dispatch(operation, request)
+            database.call(operation, request)
         except TableBusy:
             if time.monotonic() > deadline:
                 raise
@@ -203,7 +203,7 @@ def _turn_on_features(
 
 def _recovery(database: Database, name: str) -> bool | None:
     try:
-        answer = database.connection.dispatch("DescribeContinuousBackups", {"TableName": name})
+        answer = database.call("DescribeContinuousBackups", {"TableName": name})
     except OperationUnknown:
         return None
     recovery = answer["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})

@@ -154,6 +154,15 @@ class TestRetries:
         assert list(RetryPolicy(attempts=4).tries(pauses.append)) == [0, 1, 2, 3]
         assert len(pauses) == 3
 
+    async def test_coroutines_pause_alike(self) -> None:
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+
+        assert [attempt async for attempt in RetryPolicy(attempts=4).async_tries(sleep)] == [0, 1, 2, 3]
+        assert len(pauses) == 3
+
     def test_pauses_grow_to_a_bound_and_differ(self) -> None:
         policy = RetryPolicy(first_pause=0.1, longest_pause=0.4)
         assert all(0 <= policy.pause(attempt) <= 0.4 for attempt in range(100))

@@ -1,5 +1,6 @@
-"""Tables that take their time, as on AWS: no emulator shows these states."""
+"""Tables that are created slowly, as on AWS: no emulator shows these states."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ class SlowDynamoDB:
         self._since_creation = 0
         self._busy = 2
 
-    def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         assert request["TableName"] == self._name
         match operation:
             case "DescribeTable":
@@ -62,12 +63,12 @@ class SlowDynamoDB:
 
 
 @pytest.mark.parametrize(("taken", "report"), [(False, "sessions: created"), (True, "sessions: exists")])
-def test_a_table_gets_its_features_however_long_it_takes_and_whoever_made_it(
+def test_a_table_gets_its_features_however_long_it_takes_and_whichever_process_made_it(
     monkeypatch: pytest.MonkeyPatch, taken: bool, report: str
 ) -> None:
     database = Database(DynamoDBOptions(region="us-east-1"))
     slow = SlowDynamoDB(database, taken_by_another=taken)
-    monkeypatch.setattr(database.connection, "dispatch", slow.dispatch)
+    monkeypatch.setattr(database.on_loop.wire, "call", slow.call)
     monkeypatch.setattr(SessionModel, "point_in_time_recovery", True)
     lines: list[str] = []
     schema.create_missing(database, [SessionModel], report=lines.append, sleep=lambda pause: None)
@@ -79,8 +80,8 @@ def test_a_table_that_stays_busy_is_an_error_in_the_end(monkeypatch: pytest.Monk
     database = Database(DynamoDBOptions(region="us-east-1"))
     slow = SlowDynamoDB(database)
     slow._busy = 10**9
-    monkeypatch.setattr(database.connection, "dispatch", slow.dispatch)
+    monkeypatch.setattr(database.on_loop.wire, "call", slow.call)
     moments = iter(range(0, 10**6, 10))
-    monkeypatch.setattr("foundation.stores.dynamodb.schema.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr("foundation.stores.dynamodb.schema.time", SimpleNamespace(monotonic=lambda: next(moments)))
     with pytest.raises(TableBusy):
         schema.create_missing(database, [SessionModel], report=lambda line: None, sleep=lambda pause: None)

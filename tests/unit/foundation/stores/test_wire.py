@@ -1,18 +1,28 @@
-"""The wire is botocore's own, only cheaper: the same request leaves, the same answer and failures come back."""
+"""The wire sends what botocore would send, and names DynamoDB's answers and failures."""
 
-import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread, get_ident
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from threading import get_ident
 from typing import Any
+from unittest.mock import patch
 
 import botocore.session
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials, RefreshableCredentials
+from botocore.exceptions import CredentialRetrievalError
+from yarl import URL
 
-from foundation.stores.dynamodb.connection import DynamoDBOptions, ParleyConnection
-from foundation.stores.dynamodb.signing import Credentials
+from foundation.stores.dynamodb import DynamoDBOptions
+from foundation.stores.dynamodb.wire import Wire
 from foundation.stores.errors import StoreRefused, StoreUnavailable, Throttled, TransactionCancelled, WriteRefused
+from tests.unit.foundation.stores.scripted_server import Received, ScriptedServer, answer, failure, raw_answer
 
+REGION = "eu-west-1"
+AMZ_DATE = "%Y%m%dT%H%M%SZ"
 REQUEST = {
     "TransactItems": [
         {
@@ -26,186 +36,308 @@ REQUEST = {
 }
 
 
-class Engine:
-    """Answers what it is told and keeps what it was sent."""
+class Pauses:
+    """A sleep that returns at once."""
 
     def __init__(self) -> None:
-        self.requests: list[tuple[dict[str, str], Any]] = []
-        self.answers: list[tuple[int, dict[str, Any]]] = []
+        self.seconds: list[float] = []
 
-    def handler(self) -> type[BaseHTTPRequestHandler]:
-        engine = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                engine.requests.append((headers, json.loads(body)))
-                status, answer = engine.answers.pop(0) if engine.answers else (200, {})
-                data = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/x-amz-json-1.0")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        return Handler
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await asyncio.sleep(0)
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine()
+def options(server: ScriptedServer) -> DynamoDBOptions:
+    return DynamoDBOptions(region=REGION, endpoint_url=server.url, attempts=3)
 
 
 @pytest.fixture
-def url(engine: Engine) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), engine.handler())
-    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join(5)
+def pauses() -> Pauses:
+    return Pauses()
 
 
 @pytest.fixture
-def connection(url: str) -> ParleyConnection:
-    return ParleyConnection(DynamoDBOptions(region="eu-west-1", endpoint_url=url, attempts=1), read_only=False)
+async def wire(options: DynamoDBOptions, pauses: Pauses) -> AsyncIterator[Wire]:
+    wire = Wire(options, sleep=pauses)
+    yield wire
+    await wire.close()
 
 
 class TestRequests:
-    def test_the_same_request_leaves_as_botocore_would_send(
-        self, engine: Engine, url: str, connection: ParleyConnection
+    async def test_the_same_request_leaves_as_botocore_would_send(
+        self, server: ScriptedServer, wire: Wire, options: DynamoDBOptions
     ) -> None:
-        plain: Any = botocore.session.get_session().create_client("dynamodb", "eu-west-1", endpoint_url=url)
-        token = "the-same-token"
-        plain.transact_write_items(**REQUEST, ClientRequestToken=token)
-        connection.dispatch("TransactWriteItems", {**REQUEST, "ClientRequestToken": token})
-        (thorough_headers, thorough), (lean_headers, lean) = engine.requests
-        assert lean == thorough
-        for name in ("x-amz-target", "content-type"):
-            assert lean_headers[name] == thorough_headers[name]
-        signed = [headers["authorization"].split(", Signature=")[0] for headers in (lean_headers, thorough_headers)]
-        assert signed[0] == signed[1]
+        session = botocore.session.get_session()
+        plain: Any = session.create_client("dynamodb", REGION, endpoint_url=options.endpoint_url)
+        await asyncio.to_thread(plain.transact_write_items, **REQUEST, ClientRequestToken="token")
+        await wire.call("TransactWriteItems", {**REQUEST, "ClientRequestToken": "token"})
+        botocores, ours = server.requests
+        assert (ours.method, ours.target, ours.json) == (botocores.method, botocores.target, botocores.json)
+        for name in ("x-amz-target", "content-type", "host"):
+            assert ours.headers[name] == botocores.headers[name]
+        scopes = [each.headers["authorization"].split(", Signature=")[0] for each in (ours, botocores)]
+        assert scopes[0] == scopes[1]
 
-    def test_a_transaction_carries_a_token_of_its_own(self, engine: Engine, connection: ParleyConnection) -> None:
+    async def test_a_transaction_carries_a_token_of_its_own(self, server: ScriptedServer, wire: Wire) -> None:
         for _ in range(2):
-            connection.dispatch("TransactWriteItems", dict(REQUEST))
-        tokens = [body["ClientRequestToken"] for _, body in engine.requests]
+            await wire.call("TransactWriteItems", dict(REQUEST))
+        tokens = [request.json["ClientRequestToken"] for request in server.requests]
         assert len(set(tokens)) == 2
         assert all(tokens)
 
-    def test_without_an_endpoint_of_ours_the_regions_own_is_used(self) -> None:
-        connection = ParleyConnection(DynamoDBOptions(region="eu-west-1"), read_only=False)
-        assert connection.endpoint == "https://dynamodb.eu-west-1.amazonaws.com"
+    async def test_a_read_only_wire_sends_no_write(self, server: ScriptedServer, options: DynamoDBOptions) -> None:
+        reader = Wire(options, read_only=True)
+        with pytest.raises(WriteRefused):
+            await reader.call("PutItem", {})
+        assert server.requests == []
+
+
+class TestSignatures:
+    def authorization(self, request: Received, credentials: Credentials) -> str:
+        """What botocore's SigV4 gives for a request as it arrived."""
+        headers = {name: request.headers[name] for name in ("content-type", "host", "x-amz-target")}
+        again = AWSRequest("POST", f"http://{request.headers['host']}/", headers, data=request.body)
+        signed_at = datetime.strptime(request.headers["x-amz-date"], AMZ_DATE)  # noqa: DTZ007 - as botocore has it
+        with patch("botocore.auth.get_current_datetime", return_value=signed_at):
+            SigV4Auth(credentials, "dynamodb", REGION).add_auth(again)
+        return str(again.headers["Authorization"])
+
+    @pytest.mark.parametrize("token", [None, "a session's token"])
+    async def test_a_signature_verifies(
+        self, server: ScriptedServer, wire: Wire, monkeypatch: pytest.MonkeyPatch, token: str | None
+    ) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
+        if token:
+            monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+        await wire.call("Query", {"TableName": "chät"})
+        (request,) = server.requests
+        found = request.headers["authorization"]
+        assert found == self.authorization(request, Credentials("AKID", "a secret", token))
+        assert found != self.authorization(request, Credentials("AKID", "another secret", token))
+        assert request.headers.get("x-amz-security-token") == token
+
+
+class TestCredentials:
+    @pytest.fixture
+    def no_credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+
+    @pytest.mark.usefixtures("no_credentials")
+    async def test_missing_credentials_are_looked_for_again_by_the_next_call(
+        self, server: ScriptedServer, wire: Wire, monkeypatch: pytest.MonkeyPatch, pauses: Pauses
+    ) -> None:
+        with pytest.raises(StoreUnavailable, match="credentials"):
+            await wire.call("Query", {})
+        assert (server.requests, len(pauses.seconds)) == ([], 2)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
+        await wire.call("Query", {})
+        assert "Credential=AKID/" in server.requests[0].headers["authorization"]
+
+    async def test_credentials_are_looked_for_off_the_loop(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+        threads: list[int] = []
+        resolve = wire._resolve
+
+        def noted() -> tuple[URL, Any]:
+            threads.append(get_ident())
+            return resolve()
+
+        monkeypatch.setattr(wire, "_resolve", noted)
+        await wire.call("Query", {})
+        assert len(threads) == 1
+        assert threads != [get_ident()]
+
+    async def test_stale_credentials_are_refreshed_off_the_loop(
+        self, server: ScriptedServer, wire: Wire, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        threads: list[int] = []
+
+        def refresh() -> dict[str, str]:
+            threads.append(get_ident())
+            return credentials("fresh", timedelta(hours=1))
+
+        self.use(wire, RefreshableCredentials.create_from_metadata(credentials("old", timedelta(0)), refresh, "test"))
+        for _ in range(2):
+            await wire.call("Query", {})
+        assert len(threads) == 1
+        assert threads != [get_ident()]
+        assert all("Credential=fresh/" in request.headers["authorization"] for request in server.requests)
+
+    async def test_credentials_that_cannot_be_refreshed_are_store_unavailable(
+        self, server: ScriptedServer, wire: Wire
+    ) -> None:
+        def refresh() -> dict[str, str]:
+            raise CredentialRetrievalError(provider="test", error_msg="away")
+
+        self.use(wire, RefreshableCredentials.create_from_metadata(credentials("old", timedelta(0)), refresh, "test"))
+        with pytest.raises(StoreUnavailable, match="credentials"):
+            await wire.call("Query", {})
+        assert server.requests == []
+
+    def use(self, wire: Wire, found: RefreshableCredentials) -> None:
+        url, _ = wire._resolve()
+        wire.__dict__["_resolve"] = lambda: (url, found)
+
+
+def credentials(access_key: str, lifetime: timedelta) -> dict[str, str]:
+    expiry = (datetime.now(UTC) + lifetime).isoformat()
+    return {"access_key": access_key, "secret_key": "secret", "token": "token", "expiry_time": expiry}
+
+
+class TestOpening:
+    async def test_concurrent_first_calls_open_once(
+        self, server: ScriptedServer, wire: Wire, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        resolved: list[URL] = []
+        resolve = wire._resolve
+
+        def noted() -> tuple[URL, Any]:
+            url, found = resolve()
+            resolved.append(url)
+            return url, found
+
+        monkeypatch.setattr(wire, "_resolve", noted)
+        server.scripts = [answer({"Count": 1})]
+        found = await asyncio.gather(*(wire.call("Query", {}) for _ in range(10)))
+        assert found == [{"Count": 1}] * 10
+        assert resolved == [URL(server.url)]
+
+    async def test_a_failed_opening_fails_every_call_that_waits_for_it_and_the_next_call_opens(
+        self, server: ScriptedServer, options: DynamoDBOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wire = Wire(replace(options, attempts=1))
+        resolve = wire._resolve
+        attempts: list[int] = []
+
+        def fails_once() -> tuple[URL, Any]:
+            attempts.append(get_ident())
+            if len(attempts) == 1:
+                raise CredentialRetrievalError(provider="test", error_msg="away")
+            return resolve()
+
+        monkeypatch.setattr(wire, "_resolve", fails_once)
+        results = await asyncio.gather(*(wire.call("Query", {}) for _ in range(5)), return_exceptions=True)
+        assert [type(result) for result in results] == [StoreUnavailable] * 5
+        assert await asyncio.gather(*(wire.call("Query", {}) for _ in range(5))) == [{}] * 5
+        assert len(attempts) == 2
+        await wire.close()
+
+    async def test_a_cancelled_first_call_does_not_fail_the_others(self, wire: Wire) -> None:
+        first, second = (asyncio.ensure_future(wire.call("Query", {})) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second == {}
+        assert first.cancelled()
+
+
+class TestEndpoint:
+    def endpoint(self, url: str | None = None) -> str:
+        endpoint, _ = Wire(DynamoDBOptions(region=REGION, endpoint_url=url))._resolve()
+        return str(endpoint).rstrip("/")
+
+    def test_it_is_the_regions_own(self) -> None:
+        assert self.endpoint() == "https://dynamodb.eu-west-1.amazonaws.com"
+
+    def test_aws_use_fips_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_USE_FIPS_ENDPOINT", "true")
+        wire = Wire(DynamoDBOptions(region="us-east-1"))
+        assert wire._resolve()[0].host == "dynamodb-fips.us-east-1.amazonaws.com"
+
+    @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"])
+    def test_the_environment_names_another(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        monkeypatch.setenv(name, "http://localhost:8000")
+        assert self.endpoint() == "http://localhost:8000"
+
+    def test_the_options_come_before_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000")
+        assert self.endpoint("http://localhost:9000") == "http://localhost:9000"
+
+
+class TestProxies:
+    @pytest.fixture
+    async def proxy(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedServer]:
+        async with ScriptedServer().listening() as proxy:
+            proxy.scripts = [answer({"Count": 7})]
+            monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", "//user:password@"))
+            yield proxy
+
+    async def test_http_proxy_gets_the_requests_in_absolute_form(
+        self, server: ScriptedServer, wire: Wire, proxy: ScriptedServer
+    ) -> None:
+        assert await wire.call("Query", {}) == {"Count": 7}
+        (request,) = proxy.requests
+        assert (request.method, request.target.rstrip("/")) == ("POST", server.url)
+        assert request.headers["host"] == server.url.removeprefix("http://")
+        assert request.headers["proxy-authorization"].startswith("Basic ")
+        assert server.requests == []
+
+    async def test_no_proxy_lists_the_endpoints_that_are_reached_directly(
+        self, server: ScriptedServer, wire: Wire, proxy: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+        assert await wire.call("Query", {}) == {}
+        assert proxy.requests == []
+        assert [request.target for request in server.requests] == ["/"]
 
 
 class TestAnswers:
-    def test_items_come_back_in_dynamodbs_form(self, engine: Engine, connection: ParleyConnection) -> None:
+    async def test_items_come_back_in_dynamodbs_form(self, server: ScriptedServer, wire: Wire) -> None:
         items = [{"chat_id": {"S": "chät"}, "sequence": {"N": "12345678901234567890"}}]
-        engine.answers.append((200, {"Items": items, "Count": 1}))
-        assert connection.dispatch("Query", {"TableName": "messages"})["Items"] == items
+        server.scripts = [answer({"Items": items, "Count": 1})]
+        assert (await wire.call("Query", {"TableName": "messages"}))["Items"] == items
 
-    def test_cancellation_reasons_are_understood(self, engine: Engine, connection: ParleyConnection) -> None:
+    async def test_cancellation_reasons_are_understood(self, server: ScriptedServer, wire: Wire) -> None:
         reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": {"chat_id": {"S": "a"}}}]
-        kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
-        engine.answers.append((400, {"__type": kind, "Message": "cancelled", "CancellationReasons": reasons}))
+        server.scripts = [failure("TransactionCanceledException", CancellationReasons=reasons)]
         with pytest.raises(TransactionCancelled) as cancelled:
-            connection.dispatch("TransactWriteItems", dict(REQUEST))
+            await wire.call("TransactWriteItems", dict(REQUEST))
         first, second = cancelled.value.reasons
         assert first is None
         assert second is not None
         assert (second.is_condition, second.item) == (True, {"chat_id": {"S": "a"}})
 
-    @pytest.mark.parametrize(
-        ("kind", "error"),
-        [("ProvisionedThroughputExceededException", Throttled), ("ValidationException", StoreRefused)],
-    )
-    def test_failures_keep_their_names(
-        self, engine: Engine, connection: ParleyConnection, kind: str, error: type[Exception]
-    ) -> None:
-        engine.answers.append((400, {"__type": f"com.amazon.coral.validate#{kind}", "message": "no"}))
-        with pytest.raises(error):
-            connection.dispatch("Query", {"TableName": "messages"})
-
-    def test_a_failure_that_passes_is_tried_again_by_the_client(self, engine: Engine, url: str) -> None:
-        connection = ParleyConnection(DynamoDBOptions(region="eu-west-1", endpoint_url=url), read_only=False)
-        engine.answers += [(500, {"__type": "x#InternalServerError"}), (200, {"Count": 3})]
-        assert connection.dispatch("Query", {"TableName": "messages"})["Count"] == 3
-        assert len(engine.requests) == 2
-
-
-class TestFromAnEventLoop:
-    @pytest.fixture
-    def patient(self, url: str) -> ParleyConnection:
-        connection = ParleyConnection(DynamoDBOptions(region="eu-west-1", endpoint_url=url), read_only=False)
-        connection.use_loop()
-        return connection
-
-    async def test_the_same_request_leaves(self, engine: Engine, patient: ParleyConnection) -> None:
-        request = {**REQUEST, "ClientRequestToken": "token"}
-        patient.dispatch("TransactWriteItems", request)
-        await patient.dispatch_soon("TransactWriteItems", request)
-        (headers, body), (soon_headers, soon_body) = engine.requests
-        assert body == soon_body
-        assert headers.keys() == soon_headers.keys()
-        patient.close()
-
-    async def test_a_refusal_is_not_tried_again(self, engine: Engine, patient: ParleyConnection) -> None:
-        engine.answers.append((400, {"__type": "x#ValidationException", "message": "no"}))
-        with pytest.raises(StoreRefused):
-            await patient.dispatch_soon("Query", {"TableName": "messages"})
-        assert len(engine.requests) == 1
-        patient.close()
-
-    async def test_what_may_pass_is_tried_again_with_the_same_token(
-        self, engine: Engine, patient: ParleyConnection
-    ) -> None:
-        engine.answers += [(500, {"__type": "x#InternalServerError"}), (200, {})]
-        await patient.dispatch_soon("TransactWriteItems", dict(REQUEST))
-        first, second = (body["ClientRequestToken"] for _, body in engine.requests)
-        assert first == second
-        patient.close()
-
-    async def test_a_read_only_process_writes_nothing(self, engine: Engine, url: str) -> None:
-        reader = ParleyConnection(DynamoDBOptions(region="eu-west-1", endpoint_url=url), read_only=True)
-        reader.use_loop()
-        with pytest.raises(WriteRefused):
-            await reader.dispatch_soon("PutItem", {})
-        assert not engine.requests
-
-    async def test_without_a_loop_of_its_own_a_thread_asks(self, engine: Engine, connection: ParleyConnection) -> None:
-        engine.answers.append((200, {"Count": 3}))
-        assert (await connection.dispatch_soon("Query", {"TableName": "messages"}))["Count"] == 3
-
-    async def test_stale_credentials_are_fetched_by_a_thread(
-        self, engine: Engine, patient: ParleyConnection, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        fetching: list[int] = []
-        wire = patient._loop_wire
-        assert wire is not None
-        found = wire._credentials()
-
-        def fetch() -> Credentials:
-            fetching.append(get_ident())
-            return found
-
-        monkeypatch.setattr(wire, "_are_stale", lambda: True)
-        monkeypatch.setattr(wire, "_credentials", fetch)
-        await patient.dispatch_soon("Query", {"TableName": "messages"})
-        assert len(fetching) == 1
-        assert fetching != [get_ident()]
-        patient.close()
-
-    async def test_one_try_is_all_where_the_options_say_so(self, engine: Engine, connection: ParleyConnection) -> None:
-        connection.use_loop()
-        engine.answers += [(500, {"__type": "x#InternalServerError"})] * 2
+    async def test_an_error_page_of_a_proxy_is_store_unavailable(self, server: ScriptedServer, wire: Wire) -> None:
+        server.scripts = [raw_answer(b"<html>Bad gateway", 502)]
         with pytest.raises(StoreUnavailable):
-            await connection.dispatch_soon("Query", {"TableName": "messages"})
-        assert len(engine.requests) == 1
-        connection.close()
+            await wire.call("Query", {})
+        assert len(server.requests) == 3
+
+
+class TestRetries:
+    async def test_what_may_pass_is_retried_with_the_same_token(self, server: ScriptedServer, wire: Wire) -> None:
+        server.scripts = [failure("InternalServerError", 500), answer({})]
+        await wire.call("TransactWriteItems", dict(REQUEST))
+        first, second = (request.json["ClientRequestToken"] for request in server.requests)
+        assert first == second
+
+    @pytest.mark.parametrize(
+        ("code", "status", "error"),
+        [("InternalServerError", 500, StoreUnavailable), ("ProvisionedThroughputExceededException", 400, Throttled)],
+    )
+    async def test_retries_are_bounded_and_pause_longer_and_longer(
+        self, server: ScriptedServer, wire: Wire, pauses: Pauses, code: str, status: int, error: type[Exception]
+    ) -> None:
+        server.scripts = [failure(code, status)]
+        with pytest.raises(error):
+            await wire.call("Query", {})
+        assert len(server.requests) == 3
+        assert [0 <= seconds <= 0.1 * 2**attempt for attempt, seconds in enumerate(pauses.seconds)] == [True, True]
+
+    async def test_a_refusal_is_not_retried(self, server: ScriptedServer, wire: Wire) -> None:
+        server.scripts = [failure("ValidationException")]
+        with pytest.raises(StoreRefused):
+            await wire.call("Query", {})
+        assert len(server.requests) == 1
+
+    async def test_the_options_may_allow_one_attempt_only(
+        self, server: ScriptedServer, options: DynamoDBOptions
+    ) -> None:
+        wire = Wire(replace(options, attempts=1))
+        server.scripts = [failure("InternalServerError", 500)]
+        with pytest.raises(StoreUnavailable):
+            await wire.call("Query", {})
+        assert len(server.requests) == 1
+        await wire.close()
