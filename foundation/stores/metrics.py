@@ -1,6 +1,6 @@
-"""What the stores count, for `/metrics` and for tests that check how many requests an operation costs."""
+"""Metrics of the engines' clients, for `/metrics` and for tests that count requests."""
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 DYNAMODB_REQUESTS = Counter(
     "parley_dynamodb_requests_total", "DynamoDB requests by operation and outcome.", ["operation", "outcome"]
@@ -25,3 +25,5 @@ KAFKA_SECONDS = Histogram(
 UNLIMITED_REQUESTS = Counter(
     "parley_unlimited_requests_total", "Requests let through without their limit, Redis being away.", ["limit"]
 )
+CONSUMER_LAG = Gauge("parley_fanout_lag_events", "Events between this consumer and the end of its partitions.")
+EVENTS_SKIPPED = Counter("parley_fanout_skipped_events_total", "Events that could not be processed and were skipped.")

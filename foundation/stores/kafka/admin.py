@@ -1,4 +1,4 @@
-"""The topics: whether they are there, and how to make them."""
+"""Creates the topics and checks that they exist."""
 
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
@@ -16,7 +16,7 @@ SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000
 
 
 class EventLogAdmin:
-    """Creates the topics and tells whether the brokers answer."""
+    """For operators' commands and the readiness probe."""
 
     def __init__(self, options: KafkaOptions) -> None:
         self._client = AdminClient(options.common())
@@ -36,7 +36,7 @@ class EventLogAdmin:
     def create_topics(self, *, partitions: int, replication: int | None, timeout: float = 15.0) -> list[str]:
         """Create the topics that are missing, keeping events for seven days; return their names.
 
-        Without a `replication` it is three, or as many as there are brokers: for a laptop, where one may be all.
+        Without `replication` there are three replicas, or as many as there are brokers.
         """
         missing = self.missing_topics(timeout)
         if not missing:

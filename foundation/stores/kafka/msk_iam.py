@@ -1,6 +1,6 @@
-"""A login at Amazon MSK by IAM: no password, the process's own AWS credentials.
+"""Login to Amazon MSK by IAM, with the AWS credentials of the process.
 
-MSK takes as a token the address of a signed `kafka-cluster:Connect` request, which it carries out to see who signed it.
+The token is the URL of a signed `kafka-cluster:Connect` request.
 """
 
 import base64
@@ -15,29 +15,28 @@ from botocore.session import Session
 from foundation.kernel.errors import ParleyError
 
 SERVICE = "kafka-cluster"
-LIFETIME = 900
+TOKEN_LIFETIME = 900
 
 
 class NoCredentials(ParleyError):
-    """Raised when botocore finds no AWS credentials to sign with."""
+    """botocore finds no AWS credentials to sign with."""
 
 
 class MskIamTokens:
-    """Signs a token whenever Kafka's client asks, which it does well before the last one ends."""
+    """Signs a token whenever librdkafka asks for one, which it does before the last one expires."""
 
     def __init__(self, region: str, credentials: Credentials | None = None) -> None:
         self._region = region
         self._credentials = credentials
 
     def __call__(self, _configuration: str) -> tuple[str, float]:
-        """The token, and when it ends in seconds since 1970. Raises `NoCredentials`."""
+        """The token, and its expiry in seconds since 1970. Raises `NoCredentials`."""
         address = f"https://kafka.{self._region}.amazonaws.com/?Action=kafka-cluster%3AConnect"
         request = AWSRequest(method="GET", url=address)
-        # The frozen copy of credentials that botocore keeps fresh.
         credentials = self._find_credentials().get_frozen_credentials()
-        SigV4QueryAuth(credentials, SERVICE, self._region, expires=LIFETIME).add_auth(request)
+        SigV4QueryAuth(credentials, SERVICE, self._region, expires=TOKEN_LIFETIME).add_auth(request)
         token = base64.urlsafe_b64encode(f"{request.url}&User-Agent=parley".encode()).rstrip(b"=")
-        return token.decode(), _end_of(str(request.url))
+        return token.decode(), _expiry_of(str(request.url))
 
     def _find_credentials(self) -> Credentials:
         if self._credentials is None:
@@ -47,6 +46,6 @@ class MskIamTokens:
         return self._credentials
 
 
-def _end_of(signed: str) -> float:
+def _expiry_of(signed: str) -> float:
     (signed_at,) = parse_qs(urlsplit(signed).query)["X-Amz-Date"]
-    return datetime.strptime(signed_at, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() + LIFETIME
+    return datetime.strptime(signed_at, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() + TOKEN_LIFETIME

@@ -1,4 +1,4 @@
-"""How clients of ours reach Kafka."""
+"""Options of the Kafka clients."""
 
 import logging
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """Where Kafka is and how patient to be. `extra` goes to librdkafka as it is (TLS, SASL)."""
+    """Where Kafka is. `publish_timeout` in seconds; `extra` is passed to librdkafka unchanged (TLS, SASL)."""
 
     bootstrap_servers: str
     publish_timeout: float = 5.0
@@ -20,7 +20,7 @@ class KafkaOptions:
             "bootstrap.servers": self.bootstrap_servers,
             "socket.connection.setup.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 2000,
-            # A topic that a broker makes by itself would have its default of partitions and replicas, often one.
+            # A topic that a broker creates has its default number of partitions and replicas, often one.
             "allow.auto.create.topics": False,
             "logger": logging.getLogger("kafka"),
             **self.extra,

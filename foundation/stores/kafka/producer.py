@@ -1,53 +1,119 @@
-"""Into the log: events of one key in the order in which they were handed over."""
+"""Publishes events: each key's events in the order of the calls, each event sooner or later.
+
+librdkafka retries an event until Kafka takes it; a deadline ends the caller's wait, not the attempt. Events that are
+refused for good, because librdkafka's queue is full or Kafka rejects them, wait in a backlog, and later events of
+their key wait behind them. Queue and backlog are bounded and in memory; DynamoDB still holds what a crash loses.
+"""
 
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import cached_property, partial
 
+import prometheus_client
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from foundation.stores.kafka.handing import Gathering, Handed, Outgoing, Refused, Told
+from foundation.kernel.events import TOPICS, Event
+from foundation.kernel.retry import RetryPolicy
+from foundation.stores.errors import EventLogUnavailable
 from foundation.stores.kafka.options import KafkaOptions
+from foundation.stores.metrics import KAFKA_EVENTS, KAFKA_SECONDS
 
 log = logging.getLogger(__name__)
 
-NEVER = 0
+BACKLOG = prometheus_client.Gauge("parley_kafka_backlog_events", "Events that Kafka has not taken yet.")
+DROPPED = prometheus_client.Counter("parley_kafka_dropped_events_total", "Events dropped because the backlog was full.")
 MAX_QUEUED_EVENTS = 20_000
 MAX_QUEUED_KIB = 128 * 1024
+MAX_BACKLOG = 10_000
+POLL_SECONDS = 0.05
+NO_MESSAGE_TIMEOUT = 0
+
+_delivered = {topic: KAFKA_EVENTS.labels(topic, "delivered") for topic in TOPICS}
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An event with its headers."""
+
+    event: Event
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+OnDelivered = Callable[[Sequence[int], EventLogUnavailable | None], None]
+"""Gets positions in the batch: with None when Kafka has taken these events, else with the reason why not."""
+
+
+class InFlightBatch:
+    """Events that were published together and not all reported yet. Each event is reported once."""
+
+    def __init__(self, batch: Sequence[Outgoing], on_delivered: OnDelivered, deadline: float) -> None:
+        self.batch = batch
+        self.deadline = deadline
+        self._on_delivered = on_delivered
+        self._open = set(range(len(batch)))
+        self._started = time.perf_counter()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._open
+
+    def deliver(self, positions: Sequence[int]) -> None:
+        for topic, count in Counter(self.batch[position].event.topic for position in positions).items():
+            _delivered[topic].inc(count)
+        self._report(positions, None)
+
+    def refuse(self, position: int, reason: str) -> None:
+        KAFKA_EVENTS.labels(self.batch[position].event.topic, "refused").inc()
+        self._report([position], EventLogUnavailable(f"Kafka did not take the event ({reason})"))
+
+    def expire(self, reason: str) -> None:
+        self._report(sorted(self._open), EventLogUnavailable(f"Kafka did not take the event {reason}"))
+
+    def _report(self, positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+        unreported = [position for position in positions if position in self._open]
+        if not unreported:
+            return
+        self._open.difference_update(unreported)
+        if self.is_done:
+            KAFKA_SECONDS.observe(time.perf_counter() - self._started)
+        self._on_delivered(unreported, error)
 
 
 class EventProducer:
-    """Puts events into the log. Thread-safe; events of one key keep the order in which they were handed over.
+    """One per process. Thread-safe. Connects at `start` or with the first event."""
 
-    An event that was handed over is tried until Kafka takes it, however long that is away: a deadline ends the
-    caller's wait, not the attempt. So what waits is delivered once and in order when Kafka comes back. The queue is
-    bounded: when it is full, events are refused.
-    """
-
-    def __init__(self, options: KafkaOptions) -> None:
-        self.timeout = options.publish_timeout
+    def __init__(
+        self, options: KafkaOptions, *, retry: RetryPolicy | None = None, max_backlog: int = MAX_BACKLOG
+    ) -> None:
         self._options = options
-        self._pending: dict[Handed, float] = {}
-        self._lock = threading.Lock()
-        self._taken: deque[tuple[Handed, int]] = deque()
+        self._retry = retry or RetryPolicy(first_pause=0.2, longest_pause=5.0)
+        self._max_backlog = max_backlog
+        # Held while events are handed to librdkafka, so that none overtakes another of its key.
+        self._lock = threading.RLock()
+        self._in_flight: set[InFlightBatch] = set()
+        self._reported: deque[tuple[InFlightBatch, int]] = deque()
+        self._backlog: OrderedDict[str, list[Outgoing]] = OrderedDict()
+        self._backlog_attempts = 0
+        self._backlog_due = 0.0
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
+        BACKLOG.set_function(lambda: self.queued)
 
     @cached_property
     def _producer(self) -> Producer:
-        """Made by `start` or the first event, so that a process that publishes nothing asks no broker for anything."""
         producer = Producer(
             {
                 **self._options.common(),
                 "enable.idempotence": True,
                 "acks": "all",
-                # What a transaction announces goes in one request, not in one for each message.
+                # The events of one transaction travel in one request.
                 "linger.ms": 0.5,
-                "message.timeout.ms": NEVER,
+                "message.timeout.ms": NO_MESSAGE_TIMEOUT,
                 "queue.buffering.max.messages": MAX_QUEUED_EVENTS,
                 "queue.buffering.max.kbytes": MAX_QUEUED_KIB,
             }
@@ -57,123 +123,173 @@ class EventProducer:
         return producer
 
     def start(self) -> None:
-        """Greet the brokers now, so that the first event need not wait for that."""
+        """Connect to the brokers now, so that the first event need not wait for that."""
         self._producer.poll(0)
 
-    def publish(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
-        """Return when Kafka holds the whole batch. Raises `EventLogUnavailable` when it does not in time."""
-        self.produce(batch, timeout=timeout).result()
+    def publish(self, batch: Sequence[Outgoing], *, on_delivered: OnDelivered, timeout: float | None = None) -> None:
+        """Hand a batch over without waiting. `on_delivered` is called on the producer's thread, or at once.
 
-    def produce(
-        self, batch: Sequence[Outgoing], *, timeout: float | None = None, on_refused: Refused | None = None
-    ) -> "Future[None]":
-        """Hand the batch over without waiting.
-
-        The future ends when Kafka holds the whole batch, or with `EventLogUnavailable` after the deadline or as soon
-        as an event is refused for good.
+        After the deadline it gets `EventLogUnavailable`, though the events are still tried. So it does, at once, for
+        events behind refused ones of their key.
         """
-        gathering = Gathering(len(batch))
-        self.hand_over(batch, gathering.told, timeout=timeout, on_refused=on_refused)
-        return gathering.done
-
-    def hand_over(
-        self,
-        batch: Sequence[Outgoing],
-        told: Told,
-        *,
-        timeout: float | None = None,
-        on_refused: Refused | None = None,
-    ) -> None:
-        """The same, event by event: `told` is called, on any thread, as soon as an event's fate is known.
-
-        After the deadline that is `EventLogUnavailable`, though the event is still tried. `on_refused` gets each event
-        that is refused for good: nobody tries it again.
-        """
-        if not batch:
-            return
-        handed = Handed(batch, told, on_refused, on_done=self._forget)
+        timeout = self._options.publish_timeout if timeout is None else timeout
+        in_flight = InFlightBatch(batch, on_delivered, time.monotonic() + timeout)
         with self._lock:
-            self._pending[handed] = time.monotonic() + (self.timeout if timeout is None else timeout)
-        refused: set[str] = set()
-        for place, outgoing in enumerate(batch):
-            event = outgoing.event
-            if event.partition_key in refused:
-                handed.refuse(place, "behind a refused one")
-                continue
-            try:
-                self._producer.produce(
-                    event.topic,
-                    value=event.encode(),
-                    key=event.partition_key,
-                    headers=list(outgoing.headers),
-                    on_delivery=partial(self._report, handed, place),
-                )
-            except BufferError:
-                refused.add(event.partition_key)
-                handed.refuse(place, "the queue is full")
-            except KafkaException as error:
-                refused.add(event.partition_key)
-                handed.refuse(place, error.args[0].name())
+            if self._closing.is_set():
+                in_flight.expire("because this process is shutting down")
+                return
+            self._in_flight.add(in_flight)
+            for position, outgoing in enumerate(batch):
+                reason = self._produce(in_flight, position, outgoing.event, outgoing.headers)
+                if reason is not None:
+                    self._keep(outgoing)
+                    in_flight.refuse(position, reason)
+            self._forget_if_done(in_flight)
+
+    def publish_and_wait(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
+        """Return when Kafka has taken the whole batch.
+
+        Raises `EventLogUnavailable` when it has not in time; the events are then published in the background.
+        """
+        done: Future[None] = Future()
+        missing = len(batch)
+
+        def on_delivered(positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+            nonlocal missing
+            missing -= len(positions)
+            if error is not None and not done.done():
+                done.set_exception(error)
+            elif missing == 0 and not done.done():
+                done.set_result(None)
+
+        if batch:
+            self.publish(batch, on_delivered=on_delivered, timeout=timeout)
+            done.result()
 
     @property
     def queued(self) -> int:
         """How many events Kafka has not taken yet."""
-        return 0 if self._poller is None else len(self._producer)
+        waiting = 0 if self._poller is None else len(self._producer)
+        return waiting + self._backlog_size
 
     def close(self, timeout: float = 5.0) -> int:
-        """Wait for what is under way; return how many events were left undelivered."""
+        """Wait for the events in flight; return how many were left unpublished."""
         if self._poller is None:
-            return 0
-        left = self._producer.flush(timeout)
-        self._closing.set()
-        self._poller.join(timeout=1.0)
-        self._tell_taken()
+            return self._backlog_size
         with self._lock:
-            unanswered = list(self._pending)
-        for batch in unanswered:
-            batch.give_up("before this process ended")
-        return int(left)
+            if self._backlog:
+                self._publish_backlog()
+        left = self._producer.flush(timeout)
+        with self._lock:
+            self._closing.set()
+        self._poller.join(timeout=1.0)
+        self._report_delivered()
+        with self._lock:
+            unanswered = list(self._in_flight)
+        for in_flight in unanswered:
+            in_flight.expire("before this process ended")
+        return int(left) + self._backlog_size
+
+    @property
+    def _backlog_size(self) -> int:
+        return sum(map(len, tuple(self._backlog.values())))
+
+    def _produce(
+        self, in_flight: InFlightBatch, position: int, event: Event, headers: tuple[tuple[str, bytes], ...]
+    ) -> str | None:
+        """Hand one event to librdkafka; return why it was refused, if it was."""
+        if event.partition_key in self._backlog:
+            return "behind a refused one of this chat"
+        try:
+            self._producer.produce(
+                event.topic,
+                value=event.encode(),
+                key=event.partition_key,
+                headers=list(headers),
+                on_delivery=partial(self._on_report, in_flight, position),
+            )
+        except BufferError:
+            return "the queue is full"
+        except KafkaException as error:
+            return str(error.args[0].name())
+        return None
+
+    def _on_report(self, in_flight: InFlightBatch, position: int, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self._reported.append((in_flight, position))
+            return
+        self._keep(in_flight.batch[position])
+        in_flight.refuse(position, error.name())
+
+    # On the producer's thread
 
     def _poll(self, producer: Producer) -> None:
-        """Serve delivery reports and deadlines."""
+        """Serve delivery reports, deadlines and the backlog."""
         while not self._closing.is_set():
             try:
-                producer.poll(0.05)
-                self._tell_taken()
+                producer.poll(POLL_SECONDS)
+                self._report_delivered()
                 self._expire()
+                if self._backlog and time.monotonic() >= self._backlog_due:
+                    with self._lock:
+                        self._publish_backlog()
             except Exception:
                 log.exception("serving Kafka's delivery reports failed")
 
-    def _report(self, handed: Handed, place: int, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            self._taken.append((handed, place))
-        else:
-            handed.refuse(place, error.name())
-
-    def _tell_taken(self) -> None:
-        """Batch by batch: what was handed over together is mostly taken together, and answered at one go."""
-        by_batch: dict[Handed, list[int]] = {}
-        for handed, place in iter(self._next_taken, None):
-            by_batch.setdefault(handed, []).append(place)
-        for handed, places in by_batch.items():
+    def _report_delivered(self) -> None:
+        """Report batch by batch: events that were published together are mostly taken together."""
+        by_batch: dict[InFlightBatch, list[int]] = {}
+        while self._reported:
+            in_flight, position = self._reported.popleft()
+            by_batch.setdefault(in_flight, []).append(position)
+        for in_flight, positions in by_batch.items():
             try:
-                handed.take(places)
+                in_flight.deliver(positions)
             except Exception:
-                log.exception("a batch is in Kafka, and who was told of it failed")
-
-    def _next_taken(self) -> tuple[Handed, int] | None:
-        try:
-            return self._taken.popleft()
-        except IndexError:
-            return None
+                log.exception("on_delivered failed for events that Kafka has taken")
+            self._forget_if_done(in_flight)
 
     def _expire(self) -> None:
         now = time.monotonic()
         with self._lock:
-            late = [batch for batch, deadline in self._pending.items() if deadline <= now]
-        for batch in late:
-            batch.give_up("in time")
+            late = [in_flight for in_flight in self._in_flight if in_flight.deadline <= now]
+        for in_flight in late:
+            in_flight.expire("in time")
+            self._forget_if_done(in_flight)
 
-    def _forget(self, batch: Handed) -> None:
+    def _forget_if_done(self, in_flight: InFlightBatch) -> None:
+        if in_flight.is_done:
+            with self._lock:
+                self._in_flight.discard(in_flight)
+
+    def _keep(self, outgoing: Outgoing) -> None:
+        """Put a refused event into the backlog, unless that is full."""
         with self._lock:
-            self._pending.pop(batch, None)
+            if self._backlog_size >= self._max_backlog:
+                DROPPED.inc()
+                log.error("the backlog is full: an event is dropped, clients find its message by syncing")
+                return
+            if not self._backlog:
+                self._backlog_due = time.monotonic() + self._retry.pause(min(self._backlog_attempts, 10))
+            self._backlog.setdefault(outgoing.event.partition_key, []).append(outgoing)
+
+    def _publish_backlog(self) -> None:
+        """Publish the backlog key by key, until an event is refused again."""
+        if self._closing.is_set():
+            return
+        published = 0
+        for key in list(self._backlog):
+            events = self._backlog.pop(key)
+            self.publish(events, on_delivered=_ignore)
+            if key in self._backlog:
+                self._backlog_attempts += 1
+                self._backlog_due = time.monotonic() + self._retry.pause(min(self._backlog_attempts, 10))
+                break
+            published += len(events)
+        else:
+            self._backlog_attempts = 0
+        log.info("published %d events of the backlog, %d are left", published, self._backlog_size)
+
+
+def _ignore(positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+    """Waiters for events of the backlog have been answered already."""

@@ -1,108 +1,278 @@
-"""Handing over to Kafka: a queue that fills at the wrong moment, and who hears of what was taken."""
+"""Publishing to a Kafka that is full, rejects events or is slow to report them."""
 
-from collections.abc import Callable, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from foundation.kernel.events import Event
+from foundation.kernel.retry import RetryPolicy
 from foundation.stores.errors import EventLogUnavailable
-from foundation.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
+from foundation.stores.kafka import EventProducer, KafkaOptions, Outgoing
+from foundation.stores.kafka.producer import DROPPED
+from tests.doubles import eventually
+
+Place = tuple[str, int]
+
+OPTIONS = KafkaOptions(bootstrap_servers="127.0.0.1:1")
+AT_ONCE = RetryPolicy(first_pause=0.001, longest_pause=0.001)
+BEYOND_THE_TEST = 1000.0
 
 
-class FullForASecond:
-    """Refuses the second event it is handed, and takes all others."""
+class OnlyOnClose(RetryPolicy):
+    """A backlog that is not retried before the producer closes."""
 
-    def __init__(self) -> None:
-        self.calls = 0
-        self.taken: list[str] = []
+    def pause(self, attempt: int) -> float:
+        return BEYOND_THE_TEST
 
-    def produce(self, topic: str, *, value: bytes, **_: Any) -> None:
-        self.calls += 1
-        if self.calls == 2:
+
+class FakeKafka:
+    """librdkafka's producer: queues events, and takes or rejects what is queued at the next poll."""
+
+    def __init__(self, _configuration: object = None) -> None:
+        self.is_full = False
+        self.full_at: set[int] = set()
+        self.rejects: Callable[[str], bool] = lambda key: False
+        self.taken: list[Place] = []
+        self._calls = 0
+        self._queue: list[tuple[Place, Callable[[KafkaError | None, None], None]]] = []
+        self._lock = threading.Lock()
+        self._has_events = threading.Event()
+
+    def produce(self, topic: str, *, value: bytes, key: str, on_delivery: Callable[..., None], **_: Any) -> None:
+        self._calls += 1
+        if self.is_full or self._calls in self.full_at:
             raise BufferError
-        self.taken.append(Event.decode(value).event_id)
-
-
-class Answering:
-    """Takes everything, and reports what it took at the next poll, except that it refuses the key `bad`."""
-
-    def __init__(self) -> None:
-        self._reports: list[Callable[[], None]] = []
-
-    def produce(self, topic: str, *, key: str, on_delivery: Callable[[Any, None], None], **_: Any) -> None:
-        error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if key == "bad" else None
-        self._reports.append(lambda: on_delivery(error, None))
+        with self._lock:
+            self._queue.append(((key, Event.decode(value).payload["sequence"]), on_delivery))
+            self._has_events.set()
 
     def poll(self, timeout: float) -> None:
-        reports, self._reports = self._reports, []
-        for report in reports:
-            report()
+        self._has_events.wait(timeout)
+        with self._lock:
+            queue, self._queue = self._queue, []
+            self._has_events.clear()
+            rejects = self.rejects
+        for place, on_delivery in queue:
+            is_rejected = rejects(place[0])
+            if not is_rejected:
+                self.taken.append(place)
+            on_delivery(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if is_rejected else None, None)
 
+    def flush(self, timeout: float) -> int:
+        self.poll(0)
+        return len(self)
 
-def serve_once(producer: EventProducer, kafka: Answering) -> None:
-    """One round of the thread that serves reports."""
-    kafka.poll(0)
-    producer._tell_taken()
+    def __len__(self) -> int:
+        return len(self._queue)
 
 
 def outgoing(key: str, number: int) -> Outgoing:
-    event_time = datetime(2026, 1, 30, tzinfo=UTC)
-    return Outgoing(Event("MembershipChanged", f"{key}{number}", event_time, key, {}))
+    return Outgoing(Event("MessagePersisted", f"evt_{number}", datetime.now(UTC), key, {"sequence": number}))
 
 
-def test_no_event_of_a_key_overtakes_one_that_was_refused() -> None:
-    producer = EventProducer(KafkaOptions(bootstrap_servers="127.0.0.1:1"))
-    queue = producer.__dict__["_producer"] = FullForASecond()
-    refused: list[str] = []
-    batch = [outgoing("a", 1), outgoing("a", 2), outgoing("b", 1), outgoing("a", 3), outgoing("b", 2)]
-    done = producer.produce(batch, on_refused=lambda each: refused.append(each.event.event_id))
-    assert queue.taken == ["a1", "b1", "b2"]
-    assert refused == ["a2", "a3"]
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
+    kafka = FakeKafka()
+    monkeypatch.setattr("foundation.stores.kafka.producer.Producer", lambda configuration: kafka)
+    return kafka
+
+
+@pytest.fixture
+def producer(kafka: FakeKafka) -> Iterator[EventProducer]:
+    producer = EventProducer(OPTIONS, retry=AT_ONCE)
+    yield producer
+    producer.close()
+
+
+def refuse(producer: EventProducer, *batch: Outgoing) -> None:
     with pytest.raises(EventLogUnavailable):
-        done.result(1)
+        producer.publish_and_wait(batch)
 
 
-def test_what_one_poll_brings_is_told_batch_by_batch() -> None:
-    producer = EventProducer(KafkaOptions(bootstrap_servers="127.0.0.1:1"))
-    kafka = producer.__dict__["_producer"] = Answering()
-    heard: list[tuple[str, list[int], bool]] = []
+class TestPublishing:
+    def test_the_call_returns_when_kafka_has_taken_the_batch(self, producer: EventProducer, kafka: FakeKafka) -> None:
+        producer.publish_and_wait([outgoing("a", 1), outgoing("b", 1)])
+        assert kafka.taken == [("a", 1), ("b", 1)]
+        assert producer.queued == 0
 
-    def told(name: str) -> Told:
-        return lambda places, error: heard.append((name, list(places), error is None))
+    def test_an_empty_batch_needs_no_kafka(self, producer: EventProducer, kafka: FakeKafka) -> None:
+        kafka.is_full = True
+        producer.publish_and_wait([])
 
-    producer.hand_over([outgoing("a", 1), outgoing("bad", 1), outgoing("b", 1)], told("first"))
-    producer.hand_over([outgoing("a", 2), outgoing("b", 2)], told("second"))
-    serve_once(producer, kafka)
-    assert heard == [("first", [1], False), ("first", [0, 2], True), ("second", [0, 1], True)]
+    def test_a_refused_event_is_an_error_and_is_published_later(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        kafka.is_full = True
+        refuse(producer, outgoing("a", 1))
+        assert producer.queued == 1
+        kafka.is_full = False
+        eventually(lambda: kafka.taken == [("a", 1)])
+
+    def test_events_that_kafka_rejects_later_are_published_again_in_order(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        refused: list[int] = []
+        kafka.rejects = lambda key: True
+        batch = [outgoing("a", 1), outgoing("a", 2), outgoing("b", 1)]
+        producer.publish(batch, on_delivered=lambda positions, error: refused.extend(positions))
+        eventually(lambda: len(refused) == 3)
+        kafka.rejects = lambda key: False
+        eventually(lambda: sorted(kafka.taken) == [("a", 1), ("a", 2), ("b", 1)])
+        assert kafka.taken.index(("a", 1)) < kafka.taken.index(("a", 2))
+
+    def test_an_event_that_keeps_being_refused_keeps_being_retried(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        kafka.is_full = True
+        for number in range(20):
+            refuse(producer, outgoing("a", number))
+        kafka.is_full = False
+        eventually(lambda: kafka.taken == [("a", number) for number in range(20)])
+
+    def test_concurrent_calls_lose_nothing_and_keep_the_order_of_each_key(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        kafka.is_full = True
+
+        def publish(key: str) -> None:
+            for number in range(100):
+                refuse(producer, outgoing(key, number))
+
+        threads = [threading.Thread(target=publish, args=(key,)) for key in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        kafka.is_full = False
+        eventually(lambda: len(kafka.taken) == 400)
+        for key in "abcd":
+            assert [number for each, number in kafka.taken if each == key] == list(range(100))
 
 
-def test_who_fails_to_hear_keeps_nobody_else_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
-    producer = EventProducer(KafkaOptions(bootstrap_servers="127.0.0.1:1"))
-    kafka = producer.__dict__["_producer"] = Answering()
-    heard: list[int] = []
+class TestOrder:
+    @pytest.fixture
+    def producer(self, kafka: FakeKafka) -> EventProducer:
+        return EventProducer(OPTIONS, retry=OnlyOnClose())
 
-    def deaf(places: Sequence[int], error: EventLogUnavailable | None) -> None:
-        raise ValueError("deaf")
+    def test_later_events_of_a_refused_key_wait_behind_it_and_other_keys_do_not(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        kafka.is_full = True
+        refuse(producer, outgoing("a", 1))
+        kafka.is_full = False
+        refuse(producer, outgoing("a", 2), outgoing("b", 1))
+        eventually(lambda: kafka.taken == [("b", 1)])
+        assert producer.close() == 0
+        assert kafka.taken == [("b", 1), ("a", 1), ("a", 2)]
 
-    producer.hand_over([outgoing("a", 1)], deaf)
-    producer.hand_over([outgoing("a", 2)], lambda places, error: heard.extend(places))
-    serve_once(producer, kafka)
-    assert heard == [0]
-    assert "deaf" in caplog.text
+    def test_no_event_of_a_batch_overtakes_a_refused_one_of_its_key(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        kafka.full_at = {2}
+        results: dict[int, bool] = {}
+        keys = [("a", 1), ("a", 2), ("b", 1), ("a", 3), ("b", 2)]
+        producer.publish(
+            [outgoing(*key) for key in keys],
+            on_delivered=lambda positions, error: results.update(dict.fromkeys(positions, error is None)),
+        )
+        eventually(lambda: len(results) == 5)
+        assert kafka.taken == [("a", 1), ("b", 1), ("b", 2)]
+        assert results == {0: True, 1: False, 2: True, 3: False, 4: True}
+        assert producer.close() == 0
+        assert kafka.taken[3:] == [("a", 2), ("a", 3)]
 
 
-def test_an_event_is_told_of_once_though_its_report_comes_after_the_deadline() -> None:
-    producer = EventProducer(KafkaOptions(bootstrap_servers="127.0.0.1:1"))
-    kafka = producer.__dict__["_producer"] = Answering()
-    heard: list[tuple[list[int], bool]] = []
-    producer.hand_over(
-        [outgoing("a", 1), outgoing("a", 2)],
-        lambda places, error: heard.append((list(places), error is None)),
-        timeout=0,
-    )
-    producer._expire()
-    serve_once(producer, kafka)
-    assert heard == [([0, 1], False)]
+class TestBounds:
+    def test_a_full_backlog_drops_events_and_counts_them(self, kafka: FakeKafka) -> None:
+        producer = EventProducer(OPTIONS, retry=OnlyOnClose(), max_backlog=3)
+        kafka.is_full = True
+        dropped = DROPPED._value.get()
+        for number in range(5):
+            refuse(producer, outgoing("a", number))
+        assert DROPPED._value.get() - dropped == 2
+        kafka.is_full = False
+        assert producer.close() == 0
+        assert kafka.taken == [("a", 0), ("a", 1), ("a", 2)]
+
+    def test_closing_tells_how_many_events_are_left(self, producer: EventProducer, kafka: FakeKafka) -> None:
+        kafka.is_full = True
+        for number in range(3):
+            refuse(producer, outgoing("a", number))
+        assert producer.close() == 3
+
+    def test_events_are_refused_once_the_producer_is_closed(self, producer: EventProducer, kafka: FakeKafka) -> None:
+        producer.publish_and_wait([outgoing("a", 1)])
+        assert producer.close() == 0
+        refuse(producer, outgoing("a", 2))
+        assert kafka.taken == [("a", 1)]
+
+
+class TestReports:
+    """Without the producer's thread: the test decides when reports and deadlines are served."""
+
+    @pytest.fixture
+    def producer(self, kafka: FakeKafka) -> EventProducer:
+        producer = EventProducer(OPTIONS)
+        producer.__dict__["_producer"] = kafka
+        return producer
+
+    def serve(self, producer: EventProducer, kafka: FakeKafka) -> None:
+        kafka.poll(0)
+        producer._report_delivered()
+
+    def test_events_that_one_poll_reports_are_reported_batch_by_batch(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        reports: list[tuple[str, list[int], bool]] = []
+
+        def note(name: str, positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+            reports.append((name, list(positions), error is None))
+
+        kafka.rejects = lambda key: key == "bad"
+        producer.publish([outgoing("a", 1), outgoing("bad", 1), outgoing("b", 1)], on_delivered=partial(note, "first"))
+        producer.publish([outgoing("a", 2), outgoing("b", 2)], on_delivered=partial(note, "second"))
+        self.serve(producer, kafka)
+        assert reports == [("first", [1], False), ("first", [0, 2], True), ("second", [0, 1], True)]
+
+    def test_a_callback_that_fails_does_not_keep_the_others_from_being_called(
+        self, producer: EventProducer, kafka: FakeKafka, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reported: list[int] = []
+
+        def fail(positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+            raise ValueError("a bug")
+
+        producer.publish([outgoing("a", 1)], on_delivered=fail)
+        producer.publish([outgoing("a", 2)], on_delivered=lambda positions, error: reported.extend(positions))
+        self.serve(producer, kafka)
+        assert reported == [0]
+        assert "a bug" in caplog.text
+
+    def test_an_event_is_reported_once_though_kafka_takes_it_after_the_deadline(
+        self, producer: EventProducer, kafka: FakeKafka
+    ) -> None:
+        reports: list[tuple[list[int], bool]] = []
+        producer.publish(
+            [outgoing("a", 1), outgoing("a", 2)],
+            on_delivered=lambda positions, error: reports.append((list(positions), error is None)),
+            timeout=0,
+        )
+        producer._expire()
+        self.serve(producer, kafka)
+        assert reports == [([0, 1], False)]
+        assert kafka.taken == [("a", 1), ("a", 2)]
+
+    def test_an_event_of_the_backlog_is_not_reported_again(self, producer: EventProducer, kafka: FakeKafka) -> None:
+        reports: Counter[int] = Counter()
+        kafka.is_full = True
+        producer.publish([outgoing("a", 1)], on_delivered=lambda positions, error: reports.update(positions))
+        kafka.is_full = False
+        producer._publish_backlog()
+        self.serve(producer, kafka)
+        assert (kafka.taken, reports) == ([("a", 1)], Counter({0: 1}))

@@ -1,6 +1,7 @@
-"""Kafka goes away and comes back: the engine is stopped in its tracks with SIGSTOP, and goes on with SIGCONT."""
+"""Kafka goes away and comes back: the engine is stopped with SIGSTOP and continued with SIGCONT."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -10,7 +11,6 @@ from foundation.kernel.events import Event
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.errors import EventLogUnavailable
 from foundation.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
-from foundation.stores.kafka.announcer import Announcer
 from tests.doubles import halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka
@@ -20,7 +20,7 @@ TOPIC = "messages.persisted"
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[AnyKafka]:
-    """An engine of this module's own: nobody else notices when it stops."""
+    """An engine of this module's own, because it is stopped."""
     engine = choice.make_kafka()
     with engine:
         yield engine
@@ -32,14 +32,25 @@ def options(engine: AnyKafka) -> KafkaOptions:
 
 
 @pytest.fixture
-def announcer(options: KafkaOptions) -> Iterator[Announcer]:
-    producer = EventProducer(options)
-    producer.publish([outgoing("greeting", 0)], timeout=20)
-    announcer = Announcer(producer, retry=RetryPolicy(first_pause=0.01, longest_pause=0.1))
-    announcer.announce([outgoing("the first waits for the connection", 0)], timeout=30)
-    yield announcer
-    announcer.close()
+def producer(options: KafkaOptions) -> Iterator[EventProducer]:
+    producer = EventProducer(options, retry=RetryPolicy(first_pause=0.01, longest_pause=0.1))
+    producer.publish_and_wait([outgoing("the first event waits for the connection", 0)], timeout=30)
+    yield producer
     producer.close()
+
+
+def publish(producer: EventProducer, event: Outgoing, *, timeout: float) -> Future[None]:
+    """Publish without waiting."""
+    done: Future[None] = Future()
+
+    def on_delivered(positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    producer.publish([event], on_delivered=on_delivered, timeout=timeout)
+    return done
 
 
 def outgoing(key: str, number: int) -> Outgoing:
@@ -48,7 +59,7 @@ def outgoing(key: str, number: int) -> Outgoing:
 
 
 def read(options: KafkaOptions, key: str, count: int) -> list[int]:
-    """The numbers that the log holds under a key, once there are so many of them, and a moment longer."""
+    """The numbers that the log holds under a key, once there are `count` of them and no more arrive."""
     consumer = EventConsumer(options, group=f"reader-{key}", topics=[TOPIC])
     numbers: list[int] = []
     deadline = monotonic() + 20
@@ -62,41 +73,41 @@ def read(options: KafkaOptions, key: str, count: int) -> list[int]:
 
 
 class TestKafkaAway:
-    def test_events_are_in_the_log_when_announce_returns(self, announcer: Announcer, options: KafkaOptions) -> None:
-        announcer.announce([outgoing("calm", number) for number in range(50)], timeout=30)
+    def test_events_are_in_the_log_when_the_call_returns(self, producer: EventProducer, options: KafkaOptions) -> None:
+        producer.publish_and_wait([outgoing("calm", number) for number in range(50)], timeout=30)
         assert read(options, "calm", 50) == list(range(50))
 
-    def test_an_outage_is_told_within_the_deadline_and_nothing_is_lost_doubled_or_out_of_order(
-        self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
+    def test_an_outage_is_an_error_within_the_deadline_and_nothing_is_lost_doubled_or_out_of_order(
+        self, producer: EventProducer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
-        announcer.announce([outgoing("storm", 0)], timeout=30)
+        producer.publish_and_wait([outgoing("storm", 0)], timeout=30)
         with halted(engine.process.pid):
             for number in range(1, 4):
                 with pytest.raises(EventLogUnavailable) as refused:
-                    announcer.announce([outgoing("storm", number)])
+                    producer.publish_and_wait([outgoing("storm", number)])
                 assert refused.value.code == "fanout_unavailable"
-            unanswered = [announcer.announcing([outgoing("storm", number)], timeout=30) for number in range(4, 30)]
+            unanswered = [publish(producer, outgoing("storm", number), timeout=30) for number in range(4, 30)]
         for answer in unanswered:
             answer.result(30)
         assert read(options, "storm", 30) == list(range(30))
 
-    def test_what_waited_through_an_outage_is_published_without_another_call(
-        self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
+    def test_events_that_waited_through_an_outage_are_published_without_another_call(
+        self, producer: EventProducer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         with halted(engine.process.pid), pytest.raises(EventLogUnavailable):
-            announcer.announce([outgoing("forgotten", 1)])
+            producer.publish_and_wait([outgoing("forgotten", 1)])
         assert read(options, "forgotten", 1) == [1]
 
     def test_the_deadline_may_be_set_for_each_call(
-        self, announcer: Announcer, engine: AnyKafka, options: KafkaOptions
+        self, producer: EventProducer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         with halted(engine.process.pid):
-            patient = announcer.announcing([outgoing("patience", 1)], timeout=30)
+            first = publish(producer, outgoing("deadlines", 1), timeout=30)
             with pytest.raises(EventLogUnavailable):
-                announcer.announce([outgoing("patience", 2)], timeout=0.05)
-            assert not patient.done()
-        patient.result(30)
-        assert read(options, "patience", 2) == [1, 2]
+                producer.publish_and_wait([outgoing("deadlines", 2)], timeout=0.05)
+            assert not first.done()
+        first.result(30)
+        assert read(options, "deadlines", 2) == [1, 2]
 
 
 class TestClosing:
@@ -104,8 +115,8 @@ class TestClosing:
         self, engine: AnyKafka, options: KafkaOptions
     ) -> None:
         producer = EventProducer(options)
-        producer.publish([outgoing("closing", 0)], timeout=30)
+        producer.publish_and_wait([outgoing("closing", 0)], timeout=30)
         with halted(engine.process.pid):
-            waiting = producer.produce([outgoing("closing", 1)], timeout=600)
+            waiting = publish(producer, outgoing("closing", 1), timeout=600)
             assert producer.close(timeout=0.1) == 1
             assert isinstance(waiting.exception(5), EventLogUnavailable)
