@@ -5,7 +5,6 @@
   python -m bench growth [messages members connections]   W1–W3 as the data grows
   python -m bench peer [W1 W2 W3] [--runs 3] [--as …]     in turns with ejabberd on PostgreSQL
   python -m bench turns --base PATH [W1 …] [--runs 3]     in turns with another checkout of Parley
-  python -m bench.ingest                                  the ingest path alone, in one process
 
 Prints a table. All but turns write JSON, and most a picture, to bench/results/. The engines are embedded, or external
 when DYNAMODB_ENDPOINT_URL, KAFKA_BOOTSTRAP_SERVERS and REDIS_URL are set.

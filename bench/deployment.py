@@ -1,8 +1,9 @@
 """A running Parley as the workloads see it: it creates users and chats and reads what the processes use."""
 
+import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from foundation.kernel.ids import ChatId, UserId
 
 if TYPE_CHECKING:
     from config.wiring.web import Web
+    from messaging.domain import Draft
 
 COUNTERS = {
     "parley_dynamodb_requests_total{": "dynamodb_requests",
@@ -124,11 +126,13 @@ class Deployment:
                 Draft(ChatId(chat_id), UserId(sender_id), f"{secrets.randbelow(10**15)}.0", BODY.decode())
                 for _ in range(min(FILL_BATCH, count - done))
             )
-            for answer in [self._web.messaging.committer.submit(draft) for draft in drafts]:
-                answer.result(120)
+            self._web.clients.loop.run(self._send_all(drafts), timeout=120)
             if time.monotonic() - reported > 5:
                 reported = time.monotonic()
                 report(f"    {done + FILL_BATCH:,} of {count:,}, {(done + FILL_BATCH) / (reported - started):,.0f}/s")
+
+    async def _send_all(self, drafts: "Iterable[Draft]") -> None:
+        await asyncio.gather(*[self._web.messaging.committer.submit(draft) for draft in drafts])
 
     def wait_until_idle(self, *, timeout: float = 60.0) -> None:
         """Return when `web` and `fanout` have finished pending work, or after `timeout` seconds."""

@@ -3,7 +3,6 @@
 The engines are embedded, or external when `DYNAMODB_ENDPOINT_URL`, `KAFKA_BOOTSTRAP_SERVERS` and `REDIS_URL` are set.
 """
 
-import asyncio
 import os
 import resource
 import secrets
@@ -65,7 +64,7 @@ def running(report: Report) -> Iterator[Deployment]:
         from config.wiring.web import web  # noqa: PLC0415 - after django.setup()
 
         parley = web()
-        stack.callback(lambda: asyncio.run(parley.close()))
+        stack.callback(lambda: parley.clients.loop.run(parley.close()))
         yield Deployment(parley, services, engine_pids, engines="external" if external else "embedded")
 
 

@@ -1,5 +1,5 @@
-"""What: messages. Gives each draft its place in its chat, stores it, then announces it; reads history.
+"""Messages: the ingest path, history, idempotency.
 
-Owns the tables `messages` and `idempotency_keys`. Stored before announced: a crash between the two delays a delivery
-and never loses a message.
+Owns the tables `messages` and `idempotency_keys`. A message is stored before it is announced: a crash in between delays
+its delivery and never loses it.
 """

@@ -1,10 +1,13 @@
-"""What a message is, from a member's draft to its place in the chat."""
+"""Drafts, messages, the answer to a sender, and the event that a message is stored."""
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from foundation.kernel.ids import ChatId, ConnectionId, MessageId, UserId
+from foundation.kernel.events import ORIGIN_HEADER, Event
+from foundation.kernel.ids import ChatId, ConnectionId, EventId, MessageId, UserId
+from foundation.stores.kafka.producer import Outgoing
 from messaging.errors import ContentTooLarge, InvalidDraft
 
 MAX_CONTENT_BYTES = 4096
@@ -19,7 +22,7 @@ _CLIENT_MESSAGE_ID = re.compile(r"[!-~]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A stored message. `created_at` is kept in the contract's form: nobody computes with it."""
+    """A stored message. `created_at` is ISO 8601 text: no code computes with it."""
 
     message_id: MessageId
     chat_id: ChatId
@@ -45,7 +48,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a sender hands in. `origin` is the connection it came through, which needs no copy back."""
+    """What a sender submits. `origin` is the connection it came through, which needs no copy back."""
 
     chat_id: ChatId
     sender_id: UserId
@@ -63,7 +66,7 @@ class Draft:
         _require_content(self.content)
 
     def is_same_as(self, message: Message) -> bool:
-        """Whether the message is what sending this draft leads to: the test of an honest retry."""
+        """Whether the message is what this draft would be stored as: then the draft is a retry."""
         return (
             self.sender_id == message.sender_id
             and self.content == message.content
@@ -80,6 +83,20 @@ class Sent:
 
     def to_json(self) -> dict[str, Any]:
         return {**self.message.to_json(), "duplicate": self.duplicate}
+
+
+def message_persisted(
+    message: Message, *, event_id: EventId, now: datetime, origin: ConnectionId | None = None
+) -> Outgoing:
+    """The event that a message is durable. `origin` names the connection that needs no copy of it."""
+    event = Event(
+        event_type="MessagePersisted",
+        event_id=event_id,
+        event_time=now,
+        partition_key=message.chat_id,
+        payload=message.to_json(),
+    )
+    return Outgoing(event, headers=() if origin is None else ((ORIGIN_HEADER, origin.encode()),))
 
 
 def _require_content(content: str) -> None:

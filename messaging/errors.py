@@ -1,4 +1,4 @@
-"""How messaging says no."""
+"""The errors of messaging."""
 
 from foundation.kernel.errors import Conflict, Invalid, NotFound, Unavailable
 
@@ -15,7 +15,7 @@ class ContentTooLarge(Invalid):
 
 
 class ClientMessageIdConflict(Conflict):
-    """The client message id already stands for something else in this chat. Says nothing about what."""
+    """The client message id already belongs to another message of this chat."""
 
     code = "client_message_id_conflict"
     title = "This client_message_id is taken in this chat: use a new one"

@@ -1,4 +1,4 @@
-"""`messages` and `idempotency_keys`, as ADR-007 §2.1 and §2.3 define them. Private to this app."""
+"""The tables `messages` and `idempotency_keys` (docs/architecture.md). Private to this app."""
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 

@@ -6,13 +6,11 @@ from chats.services.posting import Posting
 from foundation.kernel.clock import Clock
 from foundation.kernel.ids import IdFactory
 from foundation.stores.dynamodb import Database
-from foundation.stores.kafka.announcer import Announcer
-from messaging.services.allowance import SendAllowance
-from messaging.services.committer import Committer
+from foundation.stores.kafka import EventProducer
+from messaging.services.committer import Committer, SendRateLimiter
 from messaging.services.history import History
 from messaging.services.ingest import Ingest
-from messaging.stores.idempotency import IdempotencyKeyStore
-from messaging.stores.messages import MessageStore
+from messaging.stores.messages import IdempotencyKeyStore, MessageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +33,28 @@ def assemble(
     database: Database,
     *,
     posting: Posting,
-    announcer: Announcer,
+    producer: EventProducer,
     options: MessagingOptions,
     clock: Clock,
     ids: IdFactory,
 ) -> Messaging:
     ingest = Ingest(
-        database=database,
+        database=database.on_loop,
         posting=posting,
-        messages=MessageStore(database),
+        messages=MessageStore(database.on_loop),
         keys=IdempotencyKeyStore(database),
         clock=clock,
     )
     committer = Committer(
         ingest=ingest,
-        announcer=announcer,
+        producer=producer,
         clock=clock,
         ids=ids,
-        allowance=SendAllowance(rate=options.send_rate, burst=options.send_burst),
+        limiter=SendRateLimiter(rate=options.send_rate, burst=options.send_burst),
     )
     return Messaging(committer=committer, history=assemble_history(database, posting=posting))
 
 
 def assemble_history(database: Database, *, posting: Posting) -> History:
     """The part that a process which only reads needs too."""
-    return History(database=database, messages=MessageStore(database), posting=posting)
+    return History(database=database.on_loop, messages=MessageStore(database.on_loop), posting=posting)

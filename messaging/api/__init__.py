@@ -1,1 +1,1 @@
-"""Messages over REST: translates, calls one service, translates back."""
+"""The REST API of messaging. A view validates the request, makes one service call and renders the result."""

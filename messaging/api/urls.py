@@ -2,17 +2,21 @@
 
 from django.urls import URLPattern, path
 
+from foundation.kernel.loops import ServiceLoop
 from foundation.rest.authentication import Verify
 from messaging.api.views import MessagesView, MessageView
 from messaging.services.committer import Committer
 from messaging.services.history import History
 
 
-def routes(*, committer: Committer, history: History, verify: Verify) -> list[URLPattern]:
+def routes(*, committer: Committer, history: History, loop: ServiceLoop, verify: Verify) -> list[URLPattern]:
     return [
         path(
             "api/chats/<str:chat_id>/messages",
-            MessagesView.as_view(committer=committer, history=history, verify=verify),
+            MessagesView.as_view(committer=committer, history=history, loop=loop, verify=verify),
         ),
-        path("api/chats/<str:chat_id>/messages/<str:sequence>", MessageView.as_view(history=history, verify=verify)),
+        path(
+            "api/chats/<str:chat_id>/messages/<str:sequence>",
+            MessageView.as_view(history=history, loop=loop, verify=verify),
+        ),
     ]

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from chats.errors import ChatNotFound
 from foundation.kernel.errors import Invalid, RateLimited
 from foundation.kernel.ids import ChatId
+from foundation.kernel.loops import ServiceLoop
 from foundation.rest.documentation import BODY_FAILURES, problems
 from foundation.rest.views import ParleyView, given
 from foundation.stores.errors import EventLogUnavailable
@@ -38,6 +39,7 @@ class MessagesView(ParleyView):
 
     committer = given(Committer)
     history = given(History)
+    loop = given(ServiceLoop)
 
     @extend_schema(
         operation_id="send_message",
@@ -72,7 +74,8 @@ class MessagesView(ParleyView):
     )
     def post(self, request: Request, chat_id: str) -> Response:
         body = self.validated(DraftBody)
-        sent = self.committer.send(Draft(chat_id=ChatId(chat_id), sender_id=self.caller.user_id, **body))
+        draft = Draft(chat_id=ChatId(chat_id), sender_id=self.caller.user_id, **body)
+        sent = self.loop.run(self.committer.send(draft))
         return Response(sent.to_json(), status=200 if sent.duplicate else 201)
 
     @extend_schema(
@@ -96,7 +99,7 @@ class MessagesView(ParleyView):
     def get(self, request: Request, chat_id: str) -> Response:
         query = self.validated_query(WindowQuery)
         window = Window(query.get("after_sequence"), query.get("before_sequence"), query["limit"])
-        page = self.history.page(ChatId(chat_id), self.caller.user_id, window)
+        page = self.loop.run(self.history.page(ChatId(chat_id), self.caller.user_id, window))
         return Response(
             {
                 "messages": orjson.Fragment(page.encoded_messages),
@@ -110,6 +113,7 @@ class MessageView(ParleyView):
     """GET `/api/chats/{chat_id}/messages/{sequence}`."""
 
     history = given(History)
+    loop = given(ServiceLoop)
 
     @extend_schema(
         operation_id="get_message",
@@ -128,7 +132,8 @@ class MessageView(ParleyView):
         },
     )
     def get(self, request: Request, chat_id: str, sequence: str) -> Response:
-        message = self.history.get_message(ChatId(chat_id), self.caller.user_id, _sequence(sequence))
+        reading = self.history.get_message(ChatId(chat_id), self.caller.user_id, _sequence(sequence))
+        message = self.loop.run(reading)
         return Response(message.to_json())
 
 

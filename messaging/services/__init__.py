@@ -1,1 +1,1 @@
-"""What messaging does: `committer` takes drafts in, `history` reads messages out."""
+"""The services of messaging: `committer` writes messages, `history` reads them."""

@@ -1,12 +1,12 @@
-"""Group reads: who asks while a read is under way shares the next one, never the running one.
+"""Group reads: questions that arrive while a read is running share the next one, never the running one.
 
-So a read always begins after every question it answers was asked, and stays strongly consistent for each of them. A
-thousand clients that ask at once cost a handful of reads, and nothing is kept beyond a read.
+So a read always begins after every question it answers was asked, and is strongly consistent for each of them. A
+thousand clients that ask at once cost a handful of reads, and nothing is cached.
 """
 
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from typing import Generic, TypeVar
 
 from prometheus_client import Histogram
@@ -25,57 +25,52 @@ A = TypeVar("A")
 
 
 class GroupReader(Generic[K, Q, A]):
-    """Runs `read(key, questions)` on the executor, once at a time for each key. Thread-safe.
+    """Runs `read(key, questions)`, one at a time for each key and `limit` at a time in all. For one event loop.
 
     `read` answers the questions in their order; an exception in place of an answer is raised to that asker alone.
     """
 
-    def __init__(self, read: Callable[[K, Sequence[Q]], Sequence[A | Exception]], *, executor: Executor) -> None:
+    def __init__(self, read: Callable[[K, Sequence[Q]], Awaitable[Sequence[A | Exception]]], *, limit: int) -> None:
         self._read = read
-        self._executor = executor
-        self._lock = threading.Lock()
-        self._waiting: dict[K, list[tuple[Q, Future[A]]]] = {}
-        self._under_way: set[K] = set()
+        self._slots = asyncio.Semaphore(limit)
+        self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
+        self._tasks: dict[K, asyncio.Task[None]] = {}
+        self._is_closed = False
 
-    def ask(self, key: K, question: Q) -> "Future[A]":
-        answer: Future[A] = Future()
-        answer.set_running_or_notify_cancel()
-        with self._lock:
-            self._waiting.setdefault(key, []).append((question, answer))
-            if key in self._under_way:
-                return answer
-            self._under_way.add(key)
-        self._start(key)
-        return answer
+    def ask(self, key: K, question: Q) -> "asyncio.Future[A]":
+        """Raises `Overloaded` after `close`."""
+        if self._is_closed:
+            raise Overloaded("The server is shutting down, try again", retry_after=1.0)
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, []).append((question, future))
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.ensure_future(self._serve(key))
+        return future
 
-    def _start(self, key: K) -> None:
-        """Queue a round behind those of other keys, so that a busy key does not starve the rest."""
+    async def close(self) -> None:
+        """Finish the questions that were asked and accept no more."""
+        self._is_closed = True
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _serve(self, key: K) -> None:
+        """Read until no question waits. Each read queues behind those of other keys."""
+        while key in self._waiting:
+            async with self._slots:
+                asked = self._waiting.pop(key)
+                SHARED.observe(len(asked))
+                answers = await self._answers(key, [question for question, _ in asked])
+            for (_, future), answer in zip(asked, answers, strict=True):
+                if future.done():
+                    continue
+                if isinstance(answer, Exception):
+                    # A copy each: one exception raised in several tasks would collect all their tracebacks.
+                    future.set_exception(copy(answer))
+                else:
+                    future.set_result(answer)
+        del self._tasks[key]
+
+    async def _answers(self, key: K, questions: Sequence[Q]) -> Sequence[A | Exception]:
         try:
-            self._executor.submit(self._round, key)
-        except RuntimeError:
-            with self._lock:
-                self._under_way.discard(key)
-                refused = self._waiting.pop(key, [])
-            for _, answer in refused:
-                answer.set_exception(Overloaded("The server is shutting down, try again", retry_after=1.0))
-
-    def _round(self, key: K) -> None:
-        with self._lock:
-            asked = self._waiting.pop(key)
-        SHARED.observe(len(asked))
-        for (_, answer), outcome in zip(asked, self._outcomes(key, [question for question, _ in asked]), strict=True):
-            if isinstance(outcome, Exception):
-                answer.set_exception(outcome)
-            else:
-                answer.set_result(outcome)
-        with self._lock:
-            if key not in self._waiting:
-                self._under_way.discard(key)
-                return
-        self._start(key)
-
-    def _outcomes(self, key: K, questions: Sequence[Q]) -> Sequence[A | Exception]:
-        try:
-            return self._read(key, questions)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is the askers' to know
+            return await self._read(key, questions)
+        except Exception as error:  # noqa: BLE001 - every asker gets the reason
             return [error] * len(questions)

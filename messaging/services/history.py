@@ -1,12 +1,11 @@
-"""Reading a chat: pages in either direction, single messages, and messages by place for the inbox.
+"""Reads a chat: pages in either direction, single messages, and messages by place for the inbox.
 
-Every read is strongly consistent and every reader's membership is checked each time. Sequences are dense, so a page is
-known by its first and last sequence before it is read, and overlapping pages are read as one.
+Every read is strongly consistent and checks the reader's membership. Sequences are dense, so a page's first and last
+sequence are known before it is read, and overlapping pages are read as one.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,15 +15,15 @@ import orjson
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
-from foundation.stores.dynamodb import Database
+from foundation.stores.dynamodb import AsyncDatabase
 from foundation.stores.errors import StoreUnavailable
 from messaging.domain import MAX_PAGE, Message
 from messaging.errors import MessageNotFound
 from messaging.services.group_reader import GroupReader
 from messaging.stores.messages import MessageStore, Place
 
-READ_THREADS = 4
-PATIENCE = 20.0
+CONCURRENT_READS = 8
+READ_TIMEOUT = 20.0
 # Two full pages: with the largest messages still one page of DynamoDB's.
 MAX_SPAN = 2 * MAX_PAGE
 
@@ -70,34 +69,34 @@ class _Question:
 
 
 class History:
-    """Reads chats for their members. Thread-safe."""
+    """Reads chats for their members, on one event loop. Threads enter by `ServiceLoop.run(history.page(…))`."""
 
-    def __init__(self, *, database: Database, messages: MessageStore, posting: Posting) -> None:
+    def __init__(self, *, database: AsyncDatabase, messages: MessageStore, posting: Posting) -> None:
         self._database = database
         self._messages = messages
         self._posting = posting
-        self._executor = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="history")
-        self._reader = GroupReader(self._read, executor=self._executor)
+        self._reader = GroupReader(self._read, limit=CONCURRENT_READS)
 
-    def page(self, chat_id: ChatId, user_id: UserId, window: Window) -> Page:
-        """Raises `ChatNotFound` for who is not a member."""
+    async def page(self, chat_id: ChatId, user_id: UserId, window: Window) -> Page:
+        """Raises `ChatNotFound` for a reader who is not a member."""
         try:
-            return self.asking(chat_id, user_id, window).result(PATIENCE)
-        except FutureTimeout as error:
+            async with asyncio.timeout(READ_TIMEOUT):
+                return await self.ask(chat_id, user_id, window)
+        except TimeoutError as error:
             raise StoreUnavailable("The messages could not be read in time") from error
 
-    def asking(self, chat_id: ChatId, user_id: UserId, window: Window) -> "Future[Page]":
-        """The same for callers that do not block: the future ends as `page` does."""
+    def ask(self, chat_id: ChatId, user_id: UserId, window: Window) -> "asyncio.Future[Page]":
+        """The same as a future."""
         if not is_chat_id(chat_id):
             raise ChatNotFound
         return self._reader.ask(chat_id, _Question(user_id, window))
 
-    def get_message(self, chat_id: ChatId, user_id: UserId, sequence: int) -> Message:
+    async def get_message(self, chat_id: ChatId, user_id: UserId, sequence: int) -> Message:
         """One message, in one request. Raises `ChatNotFound` and `MessageNotFound`."""
         if not is_chat_id(chat_id):
             raise ChatNotFound
         pair, place = (chat_id, user_id), (chat_id, sequence)
-        found = self._database.batch_get(
+        found = await self._database.batch_get(
             {
                 **self._posting.membership_lookup([pair]),
                 **self._posting.counter_lookup([chat_id]),
@@ -111,22 +110,22 @@ class History:
             raise MessageNotFound(f"The chat has no message with sequence {sequence}")
         return message
 
-    def messages_at(self, places: Iterable[Place]) -> dict[Place, Message]:
-        """The messages at these places; the caller has made sure that the reader is a member."""
-        return self._messages.find_at(places)
+    async def messages_at(self, places: Iterable[Place]) -> dict[Place, Message]:
+        """The messages at these places; the caller has checked the membership."""
+        return await self._messages.find_at(places)
 
-    def payloads_between(self, chat_id: str, first: int, last: int) -> list[dict[str, Any]]:
-        """What the events of these messages say, for the fanout that missed them."""
-        return [message.to_json() for message in self._messages.list_between(ChatId(chat_id), first, last)]
+    async def payloads_between(self, chat_id: str, first: int, last: int) -> list[dict[str, Any]]:
+        """The event payloads of these messages, for a fanout worker that missed the events."""
+        return [message.to_json() for message in await self._messages.list_between(ChatId(chat_id), first, last)]
 
-    def close(self) -> None:
-        """Finish the reads under way and refuse others."""
-        self._executor.shutdown()
+    async def close(self) -> None:
+        """Finish the reads that were asked for and accept no more."""
+        await self._reader.close()
 
-    def _read(self, chat_id: ChatId, questions: Sequence[_Question]) -> list[Page | Exception]:
-        """Answer everyone who waits for this chat: the memberships in one batch, overlapping pages in one query."""
+    async def _read(self, chat_id: ChatId, questions: Sequence[_Question]) -> list[Page | Exception]:
+        """Answer all questions about a chat: memberships in one batch, overlapping pages in one query."""
         pairs = [(chat_id, question.user_id) for question in questions]
-        found = self._database.batch_get(
+        found = await self._database.batch_get(
             {**self._posting.membership_lookup(pairs), **self._posting.counter_lookup([chat_id])}
         )
         latest = self._posting.counters_among(found).get(chat_id)
@@ -134,19 +133,18 @@ class History:
             return [ChatNotFound() for _ in questions]
         members = {user_id for _, user_id in self._posting.members_among(found, pairs)}
         windows = {question.window for question in questions if question.user_id in members}
-        pages = self._pages(chat_id, windows, latest)
+        pages = await self._pages(chat_id, windows, latest)
         return [pages[question.window] if question.user_id in members else ChatNotFound() for question in questions]
 
-    def _pages(self, chat_id: ChatId, windows: Iterable[Window], latest: int) -> Mapping[Window, Page]:
+    async def _pages(self, chat_id: ChatId, windows: Iterable[Window], latest: int) -> Mapping[Window, Page]:
         pages: dict[Window, Page] = {}
         for newest_first in (False, True):
             same_way = [window for window in windows if window.newest_first is newest_first]
             bounds = [window.bounds(latest) for window in same_way]
-            by_sequence = {
-                message.sequence: message
-                for first, last in merged(bounds)
-                for message in self._messages.list_between(chat_id, first, last, newest_first=newest_first)
-            }
+            by_sequence: dict[int, Message] = {}
+            for first, last in merged(bounds):
+                found = await self._messages.list_between(chat_id, first, last, newest_first=newest_first)
+                by_sequence |= {message.sequence: message for message in found}
             for window, (first, last) in zip(same_way, bounds, strict=True):
                 sequences = range(last, first - 1, -1) if newest_first else range(first, last + 1)
                 messages = tuple(by_sequence[sequence] for sequence in sequences if sequence in by_sequence)

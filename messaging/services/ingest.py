@@ -1,24 +1,23 @@
-"""One batch's way into the store: read what decides over it, then write it, all or nothing.
+"""Reads what decides over a batch of drafts, then writes the batch in one transaction.
 
 Sequences are dense by construction: a counter moves from N to N+k only together with the k messages that it numbers,
-on condition that it stood at N and that nobody has left the chat since its members were read. So drafts of members who
-were seen there before need no reading (`is_known`). Works on a batch at a time: `committer` decides what is in it and
-when it runs.
+on condition that it stood at N and that nobody has left the chat since its members were read. So drafts of remembered
+members can skip the read (`may_skip_read`).
 """
 
-import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from chats.domain import Tally
+from chats.domain import CounterState
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import Database, Write
+from foundation.stores.dynamodb import AsyncDatabase, Write
 from foundation.stores.errors import (
     CancellationReason,
     StoreRefused,
@@ -29,50 +28,106 @@ from foundation.stores.errors import (
 )
 from messaging.domain import Message, Sent
 from messaging.errors import ClientMessageIdConflict
-from messaging.services.acquaintance import Acquaintance
-from messaging.services.lanes import Entry, Part
-from messaging.stores.idempotency import INSERT_KEY, IdempotencyKeyStore, Remembered
-from messaging.stores.messages import MessageStore, Place
+from messaging.services.queues import Batch, PendingDraft
+from messaging.stores.messages import INSERT_KEY, IdempotencyKeyStore, MessageStore, Place, StoredKey
 
-WARY_FOR = 2.0
-"""Seconds. Who repeats a message seldom does so alone: after an outage everybody does."""
+CACHED_CHATS = 20_000
+MEMBER_TTL = 30.0
+"""Seconds. Bounds how long a membership counts that was deleted without a departure, by hand or by an old version."""
+CAUTIOUS_FOR = 2.0
+"""Seconds without skipped reads after a repeated message: after an outage most clients repeat theirs."""
 
 
 @dataclass(slots=True)
-class Verdicts:
-    """What reading a batch showed: who may be written, who has an answer already, and which."""
+class ReadResult:
+    """Which drafts may be written, and which have an answer already."""
 
-    writable: dict[ChatId, list[Entry]] = field(default_factory=dict)
-    stored: list[tuple[Entry, Sent]] = field(default_factory=list)
-    refused: list[tuple[Entry, ParleyError]] = field(default_factory=list)
+    writable: dict[ChatId, list[PendingDraft]] = field(default_factory=dict)
+    stored: list[tuple[PendingDraft, Sent]] = field(default_factory=list)
+    refused: list[tuple[PendingDraft, ParleyError]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Stumble:
-    """Why a chat could not be written this time. `error` is for the senders if there is no next time."""
+class FailedBatch:
+    """A chat that could not be written this time. `error` is for the senders once the retries are used up."""
 
-    part: Part
+    batch: Batch
     reason: str
     error: ParleyError
-    hopeless: bool = False
+    permanent: bool = False
 
 
 @dataclass(slots=True)
-class Written:
-    """What a transaction came to: messages by part, or the chats to blame while the others are `innocent`."""
+class WriteResult:
+    """The messages of each batch; or the batches that made the transaction fail, and the unaffected others."""
 
-    stored: list[tuple[Part, list[Message]]] = field(default_factory=list)
-    stumbles: list[Stumble] = field(default_factory=list)
-    innocent: list[Part] = field(default_factory=list)
+    stored: list[tuple[Batch, list[Message]]] = field(default_factory=list)
+    failed: list[FailedBatch] = field(default_factory=list)
+    unaffected: list[Batch] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Chat:
+    counter: CounterState
+    members: set[UserId] = field(default_factory=set)
+    fresh_until: float = 0.0
+
+
+class MembershipCache:
+    """Remembers chats: their counters, and who was a member when that was read.
+
+    Entries may be stale. Every transaction checks them: the counter's condition fails when the sequence has moved, or
+    when anybody has left the chat (ADR-019). So a draft of a remembered member needs no read.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float], capacity: int = CACHED_CHATS) -> None:
+        self._monotonic = monotonic
+        self._capacity = capacity
+        self._chats: OrderedDict[ChatId, _Chat] = OrderedDict()
+
+    def find_counter(self, chat_id: ChatId) -> CounterState | None:
+        chat = self._chats.get(chat_id)
+        return None if chat is None else chat.counter
+
+    def remember_counter(self, chat_id: ChatId, counter: CounterState) -> None:
+        """A counter that was just read. Members in the same read are not remembered: they may be older than it."""
+        self._chats[chat_id] = _Chat(counter)
+        if len(self._chats) > self._capacity:
+            self._chats.popitem(last=False)
+
+    def advance(self, chat_id: ChatId, sequence: int) -> None:
+        """This process's own write moved the counter."""
+        chat = self._chats.get(chat_id)
+        if chat is not None:
+            chat.counter = CounterState(sequence, chat.counter.departures)
+            self._chats.move_to_end(chat_id)
+
+    def remember_member(self, chat_id: ChatId, user_id: UserId, *, departures: int) -> None:
+        """A member who was read while the count of departures was known to be this."""
+        chat = self._chats.get(chat_id)
+        if chat is None or chat.counter.departures != departures:
+            return
+        now = self._monotonic()
+        if chat.fresh_until <= now:
+            chat.members, chat.fresh_until = set(), now + MEMBER_TTL
+        chat.members.add(user_id)
+
+    def is_fresh(self, chat_id: ChatId, user_id: UserId) -> bool:
+        """Whether the user was read as a member within the TTL."""
+        chat = self._chats.get(chat_id)
+        return chat is not None and user_id in chat.members and self._monotonic() < chat.fresh_until
+
+    def forget(self, chat_id: ChatId) -> None:
+        self._chats.pop(chat_id, None)
 
 
 class Ingest:
-    """Reads and writes batches, on one event loop; a chat is in one write at a time."""
+    """Reads and writes batches on one event loop. A chat is in one write at a time."""
 
     def __init__(
         self,
         *,
-        database: Database,
+        database: AsyncDatabase,
         posting: Posting,
         messages: MessageStore,
         keys: IdempotencyKeyStore,
@@ -85,205 +140,209 @@ class Ingest:
         self._keys = keys
         self._clock = clock
         self._monotonic = monotonic
-        self._known = Acquaintance(monotonic=monotonic)
-        self._wary_until = 0.0
+        self._cache = MembershipCache(monotonic=monotonic)
+        self._cautious_until = 0.0
 
-    def is_known(self, entry: Entry) -> bool:
-        """Whether the entry may be written unread: the transaction finds out if that was wrong.
+    def may_skip_read(self, pending: PendingDraft) -> bool:
+        """Whether the draft may be written without a read. The transaction fails if that was wrong.
 
-        A repetition makes it fail as well, at the cost of a second transaction for everybody in it. So nobody goes
-        unread who was tried before, nor anybody for a while after a repetition.
+        A repeated message makes it fail too, which costs everybody in it a second transaction. So retried drafts are
+        read, and for a while after a repetition every draft is.
         """
-        draft = entry.draft
+        draft = pending.draft
         return (
-            entry.attempts == 0
-            and self._known.knows(draft.chat_id, draft.sender_id)
-            and self._monotonic() >= self._wary_until
+            pending.attempts == 0
+            and self._cache.is_fresh(draft.chat_id, draft.sender_id)
+            and self._monotonic() >= self._cautious_until
         )
 
-    async def read(self, parts: Sequence[Part]) -> Verdicts:
-        """One strongly consistent read of memberships, idempotency keys and the counters not known.
+    async def read(self, batches: Sequence[Batch]) -> ReadResult:
+        """One strongly consistent read of memberships, idempotency keys and the counters not remembered.
 
-        Where a key is taken, a second one of the messages that the keys stand for. Raises `StoreUnavailable`.
+        A second one reads the messages of the keys that exist. Raises `StoreUnavailable`.
         """
-        entries = [entry for part in parts for entry in part.entries]
-        pairs = {(entry.draft.chat_id, entry.draft.sender_id) for entry in entries}
-        before = {part.chat_id: self._known.tally_of(part.chat_id) for part in parts}
-        unknown = [chat_id for chat_id, tally in before.items() if tally is None]
-        found = await self._database.batch_get_soon(
+        drafts = [pending for batch in batches for pending in batch.drafts]
+        pairs = {(pending.draft.chat_id, pending.draft.sender_id) for pending in drafts}
+        before = {batch.chat_id: self._cache.find_counter(batch.chat_id) for batch in batches}
+        unknown = [chat_id for chat_id, counter in before.items() if counter is None]
+        found = await self._database.batch_get(
             {
                 **self._posting.membership_lookup(pairs),
-                **self._keys.lookup({(entry.draft.chat_id, entry.draft.client_message_id) for entry in entries}),
+                **self._keys.lookup({(pending.draft.chat_id, pending.draft.client_message_id) for pending in drafts}),
                 **(self._posting.counter_lookup(unknown) if unknown else {}),
             }
         )
-        tallies = self._posting.tallies_among(found)
-        for chat_id, tally in tallies.items():
-            self._known.meet(chat_id, tally)
+        counters = self._posting.counter_states_among(found)
+        for chat_id, counter in counters.items():
+            self._cache.remember_counter(chat_id, counter)
         members = self._posting.members_among(found, pairs)
-        self._believe(members, before)
-        unborn = set(unknown) - tallies.keys()
-        return await self._judge(
-            entries,
-            allowed={pair for pair in members if pair[0] not in unborn},
-            taken=self._keys.found_in(found, now=self._clock.now()),
+        self._remember_members(members, before)
+        missing = set(unknown) - counters.keys()
+        return await self._classify(
+            drafts,
+            allowed={pair for pair in members if pair[0] not in missing},
+            keys=self._keys.found_in(found, now=self._clock.now()),
         )
 
-    def _believe(self, members: set[tuple[ChatId, UserId]], before: Mapping[ChatId, Tally | None]) -> None:
+    def _remember_members(
+        self, members: set[tuple[ChatId, UserId]], before: Mapping[ChatId, CounterState | None]
+    ) -> None:
         for chat_id, user_id in members:
-            tally = before[chat_id]
-            if tally is not None:
-                self._known.believe(chat_id, user_id, departures=tally.departures)
+            counter = before[chat_id]
+            if counter is not None:
+                self._cache.remember_member(chat_id, user_id, departures=counter.departures)
 
-    async def write(self, parts: Sequence[Part]) -> Written:
-        """One transaction for the whole batch."""
-        known = [(part, self._known.tally_of(part.chat_id)) for part in parts]
-        missing = [Stumble(part, "counter_unknown", _crowded()) for part, current in known if current is None]
-        ready = [(part, current) for part, current in known if current is not None]
-        if missing:
-            return Written(stumbles=missing, innocent=[part for part, _ in ready])
+    async def write(self, batches: Sequence[Batch]) -> WriteResult:
+        """One transaction for all batches."""
+        known = [(batch, self._cache.find_counter(batch.chat_id)) for batch in batches]
+        ready = [(batch, counter) for batch, counter in known if counter is not None]
+        if len(ready) < len(batches):
+            return WriteResult(
+                failed=[FailedBatch(batch, "counter_unknown", _conflict()) for batch, counter in known if not counter],
+                unaffected=[batch for batch, _ in ready],
+            )
         now = self._clock.now()
-        numbered = [(part, _numbered(part, current.sequence, now)) for part, current in ready]
+        numbered = [(batch, _number(batch, counter.sequence, now)) for batch, counter in ready]
         writes, owners = self._writes(ready, numbered, now)
         try:
-            await self._database.transact_soon(writes)
+            await self._database.transact_once(writes)
         except TransactionCancelled as error:
-            return self._blame(ready, writes, owners, error.reasons)
+            return self._split_cancelled(ready, writes, owners, error.reasons)
         except StoreUnavailable as error:
-            # Whether the transaction went through may be unknown: reading the keys again will tell.
-            reason = "conflict" if isinstance(error, TransactionConflict) else _reason_of(error)
-            return self._all_stumble(parts, reason, error)
+            # The transaction may have been written: the retry reads the keys first.
+            return self._fail_all(batches, _reason_of(error), error)
         except ParleyError as error:
-            return self._all_stumble(parts, "refused", error, hopeless=True)
-        for part, messages in numbered:
-            self._known.move(part.chat_id, messages[-1].sequence)
-        return Written(stored=numbered)
+            return self._fail_all(batches, "refused", error, permanent=True)
+        for batch, messages in numbered:
+            self._cache.advance(batch.chat_id, messages[-1].sequence)
+        return WriteResult(stored=numbered)
 
-    async def _judge(
+    async def _classify(
         self,
-        entries: Sequence[Entry],
+        drafts: Sequence[PendingDraft],
         *,
         allowed: set[tuple[ChatId, str]],
-        taken: Mapping[tuple[ChatId, str], Remembered],
-    ) -> Verdicts:
-        verdicts = Verdicts()
-        remembered: list[tuple[Entry, Remembered]] = []
-        for entry in entries:
-            draft = entry.draft
-            key = taken.get((draft.chat_id, draft.client_message_id))
+        keys: Mapping[tuple[ChatId, str], StoredKey],
+    ) -> ReadResult:
+        result = ReadResult()
+        repeated: list[tuple[PendingDraft, StoredKey]] = []
+        for pending in drafts:
+            draft = pending.draft
+            key = keys.get((draft.chat_id, draft.client_message_id))
             if (draft.chat_id, draft.sender_id) not in allowed:
-                verdicts.refused.append((entry, ChatNotFound()))
+                result.refused.append((pending, ChatNotFound()))
             elif key is None:
-                verdicts.writable.setdefault(draft.chat_id, []).append(entry)
+                result.writable.setdefault(draft.chat_id, []).append(pending)
             else:
-                remembered.append((entry, key))
-        if remembered:
-            await self._recall(remembered, verdicts)
-        return verdicts
+                repeated.append((pending, key))
+        if repeated:
+            await self._compare(repeated, result)
+        return result
 
-    async def _recall(self, remembered: Sequence[tuple[Entry, Remembered]], verdicts: Verdicts) -> None:
+    async def _compare(self, repeated: Sequence[tuple[PendingDraft, StoredKey]], result: ReadResult) -> None:
         """Compare each draft with the message that its key stands for."""
-        places = {_place(entry, key) for entry, key in remembered}
-        messages = await asyncio.to_thread(self._messages.find_at, places)
-        for entry, key in remembered:
-            message = messages.get(_place(entry, key))
-            if message is not None and entry.draft.is_same_as(message):
-                # Under the entry's own message id it is no duplicate: the answer to our own write got lost.
-                verdicts.stored.append((entry, Sent(message, duplicate=key.message_id != entry.message_id)))
+        messages = await self._messages.find_at({_place(pending, key) for pending, key in repeated})
+        for pending, key in repeated:
+            message = messages.get(_place(pending, key))
+            if message is not None and pending.draft.is_same_as(message):
+                # With the draft's own message id it is no duplicate: the answer to our own write was lost.
+                result.stored.append((pending, Sent(message, duplicate=key.message_id != pending.message_id)))
             else:
-                verdicts.refused.append((entry, ClientMessageIdConflict()))
+                result.refused.append((pending, ClientMessageIdConflict()))
 
     def _writes(
         self,
-        ready: Sequence[tuple[Part, Tally]],
-        numbered: Sequence[tuple[Part, list[Message]]],
+        ready: Sequence[tuple[Batch, CounterState]],
+        numbered: Sequence[tuple[Batch, list[Message]]],
         now: datetime,
-    ) -> tuple[list[Write], list[Part]]:
-        """The transaction's items, and beside each the part that it belongs to.
+    ) -> tuple[list[Write], list[Batch]]:
+        """The transaction's items, and the batch that each belongs to.
 
-        Table by table: the embedded engine writes what belongs to one table together, and DynamoDB does not mind.
+        Ordered by table: the embedded engine writes items of one table together, and DynamoDB accepts any order.
         """
-        counters: list[tuple[Write, Part]] = []
-        keys: list[tuple[Write, Part]] = []
-        places: list[tuple[Write, Part]] = []
-        for (part, current), (_, messages) in zip(ready, numbered, strict=True):
-            move = self._posting.moving_counter(part.chat_id, current=current, added=len(messages), now=now)
-            counters.append((move, part))
-            keys += ((self._keys.remembering(message, now=now), part) for message in messages)
-            places += ((self._messages.storing(message), part) for message in messages)
-        everything = counters + keys + places
-        return [write for write, _ in everything], [part for _, part in everything]
+        counters: list[tuple[Write, Batch]] = []
+        keys: list[tuple[Write, Batch]] = []
+        puts: list[tuple[Write, Batch]] = []
+        for (batch, current), (_, messages) in zip(ready, numbered, strict=True):
+            move = self._posting.moving_counter(batch.chat_id, current=current, added=len(messages), now=now)
+            counters.append((move, batch))
+            keys += ((self._keys.inserting(message, now=now), batch) for message in messages)
+            puts += ((self._messages.storing(message), batch) for message in messages)
+        everything = counters + keys + puts
+        return [write for write, _ in everything], [batch for _, batch in everything]
 
-    def _blame(
+    def _split_cancelled(
         self,
-        tried: Sequence[tuple[Part, Tally]],
+        tried: Sequence[tuple[Batch, CounterState]],
         writes: Sequence[Write],
-        owners: Sequence[Part],
+        owners: Sequence[Batch],
         reasons: Sequence[CancellationReason | None],
-    ) -> Written:
-        """Split a cancelled transaction: who is to blame goes back, the others may go on at once.
+    ) -> WriteResult:
+        """The chats that the reasons name are retried; the others can be committed again at once.
 
-        A chat that is known otherwise than when it was tried goes back too: who was a member then may have left.
+        A chat whose counter is remembered differently by now is retried too: a member may have left.
         """
-        blamed: dict[ChatId, Stumble] = {}
+        failed: dict[ChatId, FailedBatch] = {}
         if len(reasons) == len(writes):
             for write, owner, reason in zip(writes, owners, reasons, strict=True):
-                if reason is not None and owner.chat_id not in blamed:
-                    blamed[owner.chat_id] = _stumble(owner, write, reason)
+                if reason is not None and owner.chat_id not in failed:
+                    failed[owner.chat_id] = _failure(owner, write, reason)
                 if reason is not None and reason.is_condition and write.pattern is INSERT_KEY:
-                    self._wary_until = self._monotonic() + WARY_FOR
-        if not blamed:
-            return self._all_stumble([part for part, _ in tried], "conflict", _crowded())
-        for part, tally in tried:
-            if self._known.tally_of(part.chat_id) != tally:
-                blamed.setdefault(part.chat_id, Stumble(part, "counter_unknown", _crowded()))
-        for chat_id in blamed:
-            self._known.forget(chat_id)
-        innocent = [part for part, _ in tried if part.chat_id not in blamed]
-        return Written(stumbles=list(blamed.values()), innocent=innocent)
+                    self._cautious_until = self._monotonic() + CAUTIOUS_FOR
+        if not failed:
+            return self._fail_all([batch for batch, _ in tried], "conflict", _conflict())
+        for batch, counter in tried:
+            if self._cache.find_counter(batch.chat_id) != counter:
+                failed.setdefault(batch.chat_id, FailedBatch(batch, "counter_unknown", _conflict()))
+        for chat_id in failed:
+            self._cache.forget(chat_id)
+        unaffected = [batch for batch, _ in tried if batch.chat_id not in failed]
+        return WriteResult(failed=list(failed.values()), unaffected=unaffected)
 
-    def _all_stumble(
-        self, parts: Sequence[Part], reason: str, error: ParleyError, *, hopeless: bool = False
-    ) -> Written:
-        for part in parts:
-            self._known.forget(part.chat_id)
-        return Written(stumbles=[Stumble(part, reason, error, hopeless=hopeless) for part in parts])
+    def _fail_all(
+        self, batches: Sequence[Batch], reason: str, error: ParleyError, *, permanent: bool = False
+    ) -> WriteResult:
+        for batch in batches:
+            self._cache.forget(batch.chat_id)
+        return WriteResult(failed=[FailedBatch(batch, reason, error, permanent=permanent) for batch in batches])
 
 
-def _crowded() -> TransactionConflict:
+def _conflict() -> TransactionConflict:
     return TransactionConflict("Others kept writing to this chat")
 
 
-def _stumble(part: Part, write: Write, reason: CancellationReason) -> Stumble:
+def _failure(batch: Batch, write: Write, reason: CancellationReason) -> FailedBatch:
     if reason.is_condition:
-        return Stumble(part, f"{write.pattern.table}_condition", _crowded())
+        return FailedBatch(batch, f"{write.pattern.table}_condition", _conflict())
     if reason.code == "TransactionConflict":
-        return Stumble(part, "conflict", _crowded())
+        return FailedBatch(batch, "conflict", _conflict())
     if reason.is_transient:
-        return Stumble(part, "throttled", Throttled("DynamoDB is over capacity"))
-    return Stumble(part, "refused", StoreRefused(f"DynamoDB cancelled the write: {reason.code}"), hopeless=True)
+        return FailedBatch(batch, "throttled", Throttled("DynamoDB is over capacity"))
+    return FailedBatch(batch, "refused", StoreRefused(f"DynamoDB cancelled the write: {reason.code}"), permanent=True)
 
 
 def _reason_of(error: StoreUnavailable) -> str:
+    if isinstance(error, TransactionConflict):
+        return "conflict"
     return "throttled" if isinstance(error, Throttled) else "unavailable"
 
 
-def _numbered(part: Part, current: int, now: datetime) -> list[Message]:
+def _number(batch: Batch, current: int, now: datetime) -> list[Message]:
     created_at = to_iso(now)
     return [
         Message(
-            message_id=entry.message_id,
-            chat_id=part.chat_id,
+            message_id=pending.message_id,
+            chat_id=batch.chat_id,
             sequence=sequence,
-            sender_id=entry.draft.sender_id,
-            client_message_id=entry.draft.client_message_id,
-            content=entry.draft.content,
-            content_type=entry.draft.content_type,
+            sender_id=pending.draft.sender_id,
+            client_message_id=pending.draft.client_message_id,
+            content=pending.draft.content,
+            content_type=pending.draft.content_type,
             created_at=created_at,
         )
-        for sequence, entry in enumerate(part.entries, start=current + 1)
+        for sequence, pending in enumerate(batch.drafts, start=current + 1)
     ]
 
 
-def _place(entry: Entry, key: Remembered) -> Place:
-    return entry.draft.chat_id, key.sequence
+def _place(pending: PendingDraft, key: StoredKey) -> Place:
+    return pending.draft.chat_id, key.sequence

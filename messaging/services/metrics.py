@@ -10,7 +10,7 @@ BATCH_MESSAGES = Histogram(
 BATCH_CHATS = Histogram("parley_commit_batch_chats", "Chats in one transaction.", buckets=(1, 2, 4, 8, 16, 24, 33))
 COMMIT_SECONDS = Histogram("parley_commit_seconds", "Time for one transaction, successful or not.", buckets=_SECONDS)
 SEND_SECONDS = Histogram("parley_send_seconds", "Time from a draft's arrival to its answer.", buckets=_SECONDS)
-RETRIES = Counter("parley_commit_retries_total", "Chats sent back from a transaction, by reason.", ["reason"])
+RETRIES = Counter("parley_commit_retries_total", "Batches of a chat that are retried, by reason.", ["reason"])
 WAITING = Gauge("parley_ingest_waiting_drafts", "Drafts that have no answer yet.")
 SENT = Counter("parley_messages_sent_total", "Drafts answered with a message.")
 DUPLICATES = Counter("parley_messages_duplicate_total", "Drafts that an earlier send had already stored.")

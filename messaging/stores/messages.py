@@ -1,17 +1,33 @@
-"""The table `messages`: each message at its place in its chat.
+"""The tables `messages` and `idempotency_keys`, which every message writes together.
 
-On the hot path items are built and read in DynamoDB's own form: a transaction of a hundred items costs a fraction of
-what the models would cost. The attributes are those of `MessageModel`, which a test holds this module to.
+A key tells what a client's id led to, so that a retry finds the first attempt. A key past its TTL counts as absent,
+also while DynamoDB has not deleted it yet. Items are built and read in DynamoDB's own form, which costs a fraction of
+what the models cost. A test compares the attributes with those of the models.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from foundation.kernel.clock import to_iso
 from foundation.kernel.ids import ChatId, MessageId, UserId
-from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from foundation.stores.dynamodb.database import BatchResult, RawItem
+from foundation.stores.dynamodb import (
+    AccessPattern,
+    AsyncDatabase,
+    BatchResult,
+    Consistency,
+    Database,
+    Key,
+    Operation,
+    RawItem,
+    Tables,
+    Write,
+)
 from messaging.domain import Message
-from messaging.models import MessageModel
+from messaging.models import IdempotencyKeyModel, MessageModel
+
+_ABSENT = "attribute_not_exists(chat_id) OR #ttl <= :now"
 
 GET_MESSAGES_AFTER = AccessPattern(
     "Get messages after seq",
@@ -41,24 +57,58 @@ STORE_MESSAGE = AccessPattern(
     key="chat_id, sequence",
     condition="attribute_not_exists(chat_id)",
 )
+CHECK_DUPLICATE = AccessPattern(
+    "Check duplicate",
+    IdempotencyKeyModel,
+    Operation.BATCH_GET,
+    key="chat_id, client_message_id",
+    consistency=Consistency.STRONG,
+)
+INSERT_KEY = AccessPattern(
+    "Insert key",
+    IdempotencyKeyModel,
+    Operation.TRANSACT_PUT,
+    key="chat_id, client_message_id",
+    condition=_ABSENT,
+)
+FIND_CREATION = AccessPattern(
+    "Find chat creation",
+    IdempotencyKeyModel,
+    Operation.GET,
+    key='"request#<user_id>", Idempotency-Key',
+    consistency=Consistency.STRONG,
+)
+REMEMBER_CREATION = AccessPattern(
+    "Remember chat creation",
+    IdempotencyKeyModel,
+    Operation.TRANSACT_PUT,
+    key='"request#<user_id>", Idempotency-Key',
+    condition=_ABSENT,
+)
 
 Place = tuple[ChatId, int]
+KeyPlace = tuple[ChatId, str]
+
+MESSAGE_KEY_SECONDS = 7 * 24 * 3600
+CREATION_KEY_SECONDS = 24 * 3600
 
 
 class MessageStore:
     """Messages by chat and sequence. Reads are strongly consistent."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: AsyncDatabase) -> None:
         self._database = database
         self._table = database.table_name(MessageModel)
 
-    def list_between(self, chat_id: ChatId, first: int, last: int, *, newest_first: bool = False) -> list[Message]:
+    async def list_between(
+        self, chat_id: ChatId, first: int, last: int, *, newest_first: bool = False
+    ) -> list[Message]:
         """The messages with these sequences and those in between."""
         pattern = GET_RECENT_MESSAGES if newest_first else GET_MESSAGES_AFTER
         found: list[Message] = []
         while first <= last:
             where = MessageModel.sequence.between(first, last)
-            page = self._database.query_raw(pattern, chat_id, where=where, forward=not newest_first)
+            page = await self._database.query_raw(pattern, chat_id, where=where, forward=not newest_first)
             found += map(message_of, page.items)
             if not page.more:
                 break
@@ -68,9 +118,9 @@ class MessageStore:
                 first = found[-1].sequence + 1
         return found
 
-    def find_at(self, places: Iterable[Place]) -> dict[Place, Message]:
+    async def find_at(self, places: Iterable[Place]) -> dict[Place, Message]:
         """The messages at these places, 100 a request."""
-        return self.found_in(self._database.batch_get(self.lookup(places)))
+        return self.found_in(await self._database.batch_get(self.lookup(places)))
 
     def lookup(self, places: Iterable[Place]) -> dict[AccessPattern[Any], list[Key]]:
         """The keys to read, for a caller that reads other tables in the same request."""
@@ -81,9 +131,90 @@ class MessageStore:
         return {(message.chat_id, message.sequence): message for message in messages}
 
     def storing(self, message: Message) -> Write:
-        """The message's part of a transaction; fails when its place is taken."""
+        """The message's part of a transaction; fails when its sequence is taken."""
         put = {"TableName": self._table, "Item": item_of(message), "ConditionExpression": STORE_MESSAGE.condition}
         return Write(STORE_MESSAGE, {"Put": put})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """What a message key stands for."""
+
+    message_id: MessageId
+    sequence: int
+
+
+class IdempotencyKeyStore:
+    """Message keys by chat and client message id."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._table = tables.table_name(IdempotencyKeyModel)
+
+    def lookup(self, places: Iterable[KeyPlace]) -> dict[AccessPattern[Any], list[Key]]:
+        """The keys to read, for a caller that reads other tables in the same request."""
+        return {CHECK_DUPLICATE: list(places)}
+
+    def found_in(self, result: BatchResult, *, now: datetime) -> dict[KeyPlace, StoredKey]:
+        """The keys of such a read that have not expired."""
+        second = int(now.timestamp())
+        return {
+            (ChatId(item["chat_id"]["S"]), item["client_message_id"]["S"]): StoredKey(
+                MessageId(item["message_id"]["S"]), int(item["sequence"]["N"])
+            )
+            for item in result.raw(CHECK_DUPLICATE).values()
+            if int(item["ttl"]["N"]) > second
+        }
+
+    def inserting(self, message: Message, *, now: datetime) -> Write:
+        """The key's part of the message's transaction; fails when the key exists and has not expired."""
+        second = int(now.timestamp())
+        item = {
+            "chat_id": {"S": message.chat_id},
+            "client_message_id": {"S": message.client_message_id},
+            "message_id": {"S": message.message_id},
+            "sequence": {"N": str(message.sequence)},
+            "created_at": {"S": message.created_at},
+            "ttl": {"N": str(second + MESSAGE_KEY_SECONDS)},
+        }
+        put = {
+            "TableName": self._table,
+            "Item": item,
+            "ConditionExpression": _ABSENT,
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":now": {"N": str(second)}},
+        }
+        return Write(INSERT_KEY, {"Put": put})
+
+
+class ChatCreationKeys:
+    """Which chat a user's `Idempotency-Key` led to. Implements the port `chats.services.creation_keys`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def remembering(self, user_id: UserId, key: str, *, chat_id: ChatId, now: datetime) -> Write:
+        """The key's part of the creating transaction; fails when the key exists and has not expired."""
+        second = int(now.timestamp())
+        item = IdempotencyKeyModel(
+            chat_id=_request_place(user_id),
+            client_message_id=key,
+            created_chat_id=chat_id,
+            created_at=to_iso(now),
+            ttl=second + CREATION_KEY_SECONDS,
+        )
+        absent = IdempotencyKeyModel.chat_id.does_not_exist() | (IdempotencyKeyModel.ttl <= second)
+        return self._database.putting(REMEMBER_CREATION, item, absent)
+
+    def find(self, user_id: UserId, key: str, *, now: datetime) -> ChatId | None:
+        """The chat that the key led to; None when the key is unknown or expired."""
+        item = self._database.get(FIND_CREATION, _request_place(user_id), key)
+        if item is None or item.created_chat_id is None or item.ttl <= int(now.timestamp()):
+            return None
+        return ChatId(item.created_chat_id)
+
+
+def _request_place(user_id: UserId) -> str:
+    return f"request#{user_id}"
 
 
 def item_of(message: Message) -> RawItem:

@@ -1,4 +1,4 @@
-"""Sequences are dense under every failure: several processes write one chat at once and are killed at any step."""
+"""Sequences stay dense while several processes write to one chat and are killed at any step."""
 
 import random
 import subprocess
@@ -21,17 +21,17 @@ from tests.doubles import eventually
 
 MESSAGES = 120
 RANDOM_KILLS = 3
-PATIENCE = 100.0
+TIMEOUT_SECONDS = 100.0
 
 
 @dataclass
 class Writer:
-    """One of the processes, with all its lives: each life sends what no life before saw acknowledged."""
+    """One of the processes. Each start sends what no earlier start saw acknowledged."""
 
     name: str
     command: list[str]
     acknowledgements: Path
-    lives: int = 0
+    starts: int = 0
     process: "subprocess.Popen[bytes]" = field(init=False)
 
     @property
@@ -39,16 +39,15 @@ class Writer:
         return [f"{self.name}-{number}" for number in range(MESSAGES)]
 
     def acknowledged(self) -> dict[str, tuple[int, str]]:
-        """Id to sequence and message id; a line that a kill cut short was never an acknowledgement."""
+        """Id to sequence and message id, without a line that a kill cut short."""
         whole = self.acknowledgements.read_text().rpartition("\n")[0]
         lines = [line.split() for line in whole.splitlines()]
         found = {each: (int(sequence), message_id) for each, sequence, message_id in lines}
         assert len(found) == len({sequence for sequence, _ in found.values()})
         return found
 
-    def live(self, *arguments: str) -> None:
-        """Start a life."""
-        self.lives += 1
+    def start(self, *arguments: str) -> None:
+        self.starts += 1
         left = [each for each in self.wanted if each not in self.acknowledged()]
         with self.acknowledgements.open("ab") as file:
             self.process = subprocess.Popen([*self.command, *arguments], stdin=subprocess.PIPE, stdout=file)
@@ -69,8 +68,8 @@ def create_chat(database: Database) -> tuple[ChatId, UserId]:
     return chat_id, user_id
 
 
-def announced(options: KafkaOptions, chat_id: ChatId, expected: set[int]) -> set[int]:
-    """The sequences that Kafka holds of the chat, once it holds the expected ones."""
+def published(options: KafkaOptions, chat_id: ChatId, expected: set[int]) -> set[int]:
+    """The chat's sequences in Kafka, read until the expected ones are there."""
     consumer = EventConsumer(options, group=f"reader-{chat_id}", topics=["messages.persisted"])
     found: set[int] = set()
 
@@ -84,19 +83,19 @@ def announced(options: KafkaOptions, chat_id: ChatId, expected: set[int]) -> set
     return found
 
 
-def kill_at_random(writers: list[Writer], chance: random.Random) -> bool:
-    """Kill a writer in the middle of its work, each time another moment; False when all have finished theirs."""
+def kill_at_random(writers: list[Writer], rng: random.Random) -> bool:
+    """Kill a running writer after a random number of acknowledgements; False when all have finished."""
     alive = [each for each in writers if each.process.poll() is None]
     if not alive:
         return False
-    victim = chance.choice(alive)
-    goal = len(victim.acknowledged()) + chance.randrange(1, 25)
-    eventually(lambda: victim.process.poll() is not None or len(victim.acknowledged()) >= goal, within=PATIENCE)
-    victim.process.kill()
+    writer = rng.choice(alive)
+    goal = len(writer.acknowledged()) + rng.randrange(1, 25)
+    eventually(lambda: writer.process.poll() is not None or len(writer.acknowledged()) >= goal, within=TIMEOUT_SECONDS)
+    writer.process.kill()
     return True
 
 
-def test_writers_that_are_killed_at_any_step_leave_neither_hole_nor_double(
+def test_writers_that_are_killed_at_any_step_leave_neither_gap_nor_duplicate(
     database: Database, dynamodb_options: DynamoDBOptions, kafka_options: KafkaOptions, tmp_path: Path
 ) -> None:
     chat_id, user_id = create_chat(database)
@@ -107,37 +106,37 @@ def test_writers_that_are_killed_at_any_step_leave_neither_hole_nor_double(
         *("--kafka", kafka_options.bootstrap_servers, "--chat", chat_id, "--user", user_id),
     ]
     writers = [Writer(step, command, tmp_path / step) for step in STEPS]
-    chance = random.Random()
+    rng = random.Random()
     try:
         for writer in writers:
             writer.acknowledgements.touch()
-            writer.live("--die", writer.name)
+            writer.start("--crash-at", writer.name)
         for writer in writers:
-            assert writer.process.wait(PATIENCE) == -9, f"{writer.name} was not reached"
-            writer.live()
+            assert writer.process.wait(TIMEOUT_SECONDS) == -9, f"{writer.name} was not killed"
+            writer.start()
         kills = 0
         for _ in range(RANDOM_KILLS):
-            kills += kill_at_random(writers, chance)
+            kills += kill_at_random(writers, rng)
             for writer in writers:
                 if writer.process.poll() is not None and len(writer.acknowledged()) < MESSAGES:
-                    writer.live()
+                    writer.start()
         assert kills > 0
-        deadline = monotonic() + PATIENCE
+        deadline = monotonic() + TIMEOUT_SECONDS
         while any(len(writer.acknowledged()) < MESSAGES for writer in writers):
             assert monotonic() < deadline, "the writers did not finish"
             for writer in writers:
-                if writer.process.wait(PATIENCE) is not None and len(writer.acknowledged()) < MESSAGES:
-                    writer.live()
+                if writer.process.wait(TIMEOUT_SECONDS) is not None and len(writer.acknowledged()) < MESSAGES:
+                    writer.start()
     finally:
         for writer in writers:
             writer.process.kill()
             writer.process.wait()
 
-    stored = MessageStore(database).list_between(chat_id, 1, 10**6)
+    stored = database.loop.run(MessageStore(database.on_loop).list_between(chat_id, 1, 10**6))
     acknowledged = {each: place for writer in writers for each, place in writer.acknowledged().items()}
     assert [message.sequence for message in stored] == list(range(1, len(writers) * MESSAGES + 1))
     assert {message.client_message_id: (message.sequence, message.message_id) for message in stored} == acknowledged
     assert CounterStore(database).find(chat_id) == len(stored)
     assert all(message.content == f"text of {message.client_message_id}" for message in stored)
-    assert announced(kafka_options, chat_id, set(range(1, len(stored) + 1))) == set(range(1, len(stored) + 1))
-    assert sum(writer.lives for writer in writers) >= len(STEPS) * 2
+    assert published(kafka_options, chat_id, set(range(1, len(stored) + 1))) == set(range(1, len(stored) + 1))
+    assert sum(writer.starts for writer in writers) >= len(STEPS) * 2

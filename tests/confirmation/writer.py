@@ -1,121 +1,128 @@
-"""A process that sends into one chat and writes down each acknowledgement before it counts on it.
+"""A process that sends into one chat and writes each acknowledgement to standard output.
 
-`--die STEP` makes it kill itself with SIGKILL at one step of a later batch: nothing is flushed, nothing is cleaned up.
+`--crash-at STEP` makes it kill itself with SIGKILL at one step of a later batch: nothing is flushed or cleaned up.
 """
 
 import argparse
+import asyncio
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from chats.services.posting import Posting
-from chats.stores.counters import CounterStore
-from chats.stores.memberships import MembershipStore
+from chats.parts import assemble_posting
 from foundation.kernel.clock import SystemClock
 from foundation.kernel.ids import ChatId, IdFactory, UserId
-from foundation.kernel.promise import Promise
-from foundation.stores.dynamodb import Database, DynamoDBOptions
+from foundation.kernel.loops import ServiceLoop
+from foundation.stores.dynamodb import AsyncDatabase, Database, DynamoDBOptions
 from foundation.stores.errors import EventLogUnavailable
-from foundation.stores.kafka import EventProducer, KafkaOptions, Outgoing, Told
-from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka import EventProducer, KafkaOptions, OnDelivered, Outgoing
 from messaging.domain import Draft, Sent
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest
-from messaging.stores.idempotency import IdempotencyKeyStore
-from messaging.stores.messages import MessageStore
+from messaging.stores.messages import IdempotencyKeyStore, MessageStore
 
 STEPS = ("after-read", "before-commit", "after-commit", "after-handover", "after-publish")
 IN_FLIGHT = 12
-FATAL_VISIT = 4
-# A member who is known is not read again unless something goes wrong: more than two are not certain.
-FATAL_READ = 2
+CRASH_VISIT = 4
+# Drafts of a cached member skip the read: only the first two reads always happen.
+CRASH_READ = 2
 
 
-class DeadlyAnnouncer(Announcer):
-    """Dies once the events are handed over, or once Kafka holds them and before anyone is told."""
-
-    def __init__(self, producer: EventProducer, die: Callable[[str], None]) -> None:
-        super().__init__(producer)
-        self._die = die
-
-    def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
-        def deadly(places: Sequence[int], error: EventLogUnavailable | None) -> None:
-            self._die("after-publish")
-            told(places, error)
-
-        super().hand_over(batch, deadly, timeout=timeout)
-        self._die("after-handover")
-
-
-class Death:
-    """Counts the visits of each step, and kills the process at the fatal one."""
+class CrashPoint:
+    """Counts the visits of one step, and kills the process at the last one."""
 
     def __init__(self, step: str | None) -> None:
         self._step = step
         self._visits = 0
-        self._last = FATAL_READ if step == "after-read" else FATAL_VISIT
+        self._last = CRASH_READ if step == "after-read" else CRASH_VISIT
 
-    def __call__(self, step: str) -> None:
+    def visit(self, step: str) -> None:
         if step == self._step:
             self._visits += 1
             if self._visits == self._last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def watch(self, database: Database) -> None:
-        dispatch = database.connection.dispatch
+    def watch(self, database: AsyncDatabase) -> None:
+        send = database.wire.call
 
-        def deadly(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-            if operation_name == "TransactWriteItems":
-                self("before-commit")
-            answer = dispatch(operation_name, operation_kwargs)
-            self({"BatchGetItem": "after-read", "TransactWriteItems": "after-commit"}.get(operation_name, ""))
+        async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            if operation == "TransactWriteItems":
+                self.visit("before-commit")
+            answer = await send(operation, request)
+            self.visit({"BatchGetItem": "after-read", "TransactWriteItems": "after-commit"}.get(operation, ""))
             return answer
 
-        database.connection.dispatch = deadly  # type: ignore[method-assign]
+        database.wire.call = call  # type: ignore[method-assign]
 
 
-def committer(database: Database, producer: EventProducer, death: Death) -> Committer:
+class CrashingProducer(EventProducer):
+    """Visits a step when events are handed to Kafka's client, and one when Kafka has taken them."""
+
+    def __init__(self, options: KafkaOptions, crash_point: CrashPoint) -> None:
+        super().__init__(options)
+        self._crash_point = crash_point
+
+    def publish(self, batch: Sequence[Outgoing], *, on_delivered: OnDelivered, timeout: float | None = None) -> None:
+        def crash_or_report(positions: Sequence[int], error: EventLogUnavailable | None) -> None:
+            self._crash_point.visit("after-publish")
+            on_delivered(positions, error)
+
+        super().publish(batch, on_delivered=crash_or_report, timeout=timeout)
+        self._crash_point.visit("after-handover")
+
+
+def assemble(database: Database, producer: EventProducer) -> Committer:
     clock = SystemClock()
-    posting = Posting(database=database, memberships=MembershipStore(database), counters=CounterStore(database))
     ingest = Ingest(
-        database=database,
-        posting=posting,
-        messages=MessageStore(database),
+        database=database.on_loop,
+        posting=assemble_posting(database),
+        messages=MessageStore(database.on_loop),
         keys=IdempotencyKeyStore(database),
         clock=clock,
     )
-    return Committer(ingest=ingest, announcer=DeadlyAnnouncer(producer, death), clock=clock, ids=IdFactory(clock))
+    return Committer(ingest=ingest, producer=producer, clock=clock, ids=IdFactory(clock))
+
+
+async def send_all(committer: Committer, drafts: Sequence[Draft]) -> None:
+    """Keep a few drafts in flight until each has its answer."""
+    slots = asyncio.Semaphore(IN_FLIGHT)
+
+    def acknowledge(client_message_id: str, answer: "asyncio.Future[Sent]") -> None:
+        if answer.exception() is None:
+            message = answer.result().message
+            os.write(1, f"{client_message_id} {message.sequence} {message.message_id}\n".encode())
+        slots.release()
+
+    for draft in drafts:
+        await slots.acquire()
+        committer.submit(draft).add_done_callback(partial(acknowledge, draft.client_message_id))
+    await committer.close()
+
+
+async def run(options: argparse.Namespace, client_message_ids: Sequence[str]) -> None:
+    loop = ServiceLoop()
+    loop.attach()
+    store = DynamoDBOptions(region="us-east-1", endpoint_url=options.endpoint, table_prefix=options.prefix)
+    database = Database(store, loop=loop)
+    crash_point = CrashPoint(options.crash_at)
+    crash_point.watch(database.on_loop)
+    producer = CrashingProducer(KafkaOptions(bootstrap_servers=options.kafka), crash_point)
+    chat_id, user_id = ChatId(options.chat), UserId(options.user)
+    drafts = [Draft(chat_id, user_id, each, f"text of {each}") for each in client_message_ids]
+    await send_all(assemble(database, producer), drafts)
+    producer.close()
+    await database.on_loop.wire.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("endpoint", "prefix", "kafka", "chat", "user"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--die", choices=STEPS)
-    options = parser.parse_args()
-    wanted = sys.stdin.read().split()
-    database = Database(DynamoDBOptions(region="us-east-1", endpoint_url=options.endpoint, table_prefix=options.prefix))
-    producer = EventProducer(KafkaOptions(bootstrap_servers=options.kafka))
-    death = Death(options.die)
-    death.watch(database)
-    writer = committer(database, producer, death)
-    room = threading.Semaphore(IN_FLIGHT)
-
-    def acknowledged(client_message_id: str, answer: Promise[Sent]) -> None:
-        if answer.exception() is None:
-            sent = answer.result()
-            os.write(1, f"{client_message_id} {sent.message.sequence} {sent.message.message_id}\n".encode())
-        room.release()
-
-    for each in wanted:
-        room.acquire()
-        draft = Draft(ChatId(options.chat), UserId(options.user), each, f"text of {each}")
-        writer.submit(draft).add_done_callback(lambda answer, each=each: acknowledged(each, answer))  # type: ignore[misc]
-    writer.close()
-    producer.close()
+    parser.add_argument("--crash-at", choices=STEPS)
+    asyncio.run(run(parser.parse_args(), sys.stdin.read().split()))
 
 
 if __name__ == "__main__":

@@ -1,125 +1,125 @@
 """The group committer under load, contention, faults and shutdown."""
 
+import asyncio
+import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from queue import Queue
 from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import REGISTRY
 
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import Database
-from foundation.stores.dynamodb.http import END_OF_HEAD, Answer
 from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
-from foundation.stores.kafka import Outgoing, Told
+from foundation.stores.kafka import OnDelivered, Outgoing
+from messaging.domain import Draft, Sent
 from messaging.errors import Overloaded
+from messaging.services import committer
 from messaging.services.history import Window
-from messaging.services.lanes import FULL
+from messaging.services.queues import FULL_BATCH
 from tests.doubles import SettableClock, eventually
-from tests.integration.messaging.stage import Dispatch, Stage, cancelled
+from tests.integration.messaging.services import Call, Services, cancelled
 
 
-@pytest.fixture
-def rival(other_database: Database, clock: SettableClock) -> Iterator[Stage]:
-    """Another process on the same tables."""
-    rival = Stage(other_database, clock)
-    yield rival
-    rival.close()
-
-
-def transactions(stage: Stage) -> list[list[dict[str, Any]]]:
-    return [request["TransactItems"] for name, request in stage.wire.requests if name == "TransactWriteItems"]
+def transactions(services: Services) -> list[list[dict[str, Any]]]:
+    return [request["TransactItems"] for name, request in services.wire.requests if name == "TransactWriteItems"]
 
 
 class TestTheRequestsOfASend:
-    def test_a_send_is_one_strong_batch_read_and_one_transaction(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
+    def test_a_send_is_one_strong_batch_read_and_one_transaction(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
         for number in range(2):
-            stage.wire.requests.clear()
-            stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
-            (read, read_request), (write, write_request) = stage.wire.requests
+            services.wire.requests.clear()
+            services.send(services.draft(chat, ann, f"id-{number}"))
+            (read, read_request), (write, write_request) = services.wire.requests
             assert (read, write) == ("BatchGetItem", "TransactWriteItems")
             assert all(table["ConsistentRead"] for table in read_request["RequestItems"].values())
             assert len(write_request["TransactItems"]) == 3
 
-    def test_only_the_first_send_into_a_chat_reads_its_counter(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
+    def test_only_the_first_send_into_a_chat_reads_its_counter(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
         for number in range(2):
-            stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
-        tables = [list(request["RequestItems"]) for name, request in stage.wire.requests if name == "BatchGetItem"]
+            services.send(services.draft(chat, ann, f"id-{number}"))
+        tables = [list(request["RequestItems"]) for name, request in services.wire.requests if name == "BatchGetItem"]
         assert [[name.removeprefix("messaging_tests_") for name in names] for names in tables] == [
             ["chat_memberships", "idempotency_keys", "chat_counters"],
             ["chat_memberships", "idempotency_keys"],
         ]
 
     def test_49_concurrent_sends_into_a_chat_share_one_read_and_one_transaction(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
-        with stage.wire.held("BatchGetItem") as arrived:
-            opening = stage.committer.submit(stage.draft(chat, ann, "opening"))
+        with services.wire.held("BatchGetItem") as arrived:
+            opening = services.submit(services.draft(chat, ann, "opening"))
             assert arrived.wait(10)
-            answers = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(49)]
+            answers = [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(49)]
         for answer in (opening, *answers):
             answer.result(20)
-        assert sorted(stage.wire.operations) == ["BatchGetItem"] * 2 + ["TransactWriteItems"] * 2
-        assert [len(items) for items in transactions(stage)] == [3, 99]
+        assert sorted(services.wire.operations) == ["BatchGetItem"] * 2 + ["TransactWriteItems"] * 2
+        assert [len(items) for items in transactions(services)] == [3, 99]
 
     def test_33_concurrent_sends_into_33_chats_share_one_read_and_one_transaction(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
-        chats = [stage.create_chat(ann) for _ in range(33)]
-        with stage.wire.held("BatchGetItem") as arrived:
-            opening = stage.committer.submit(stage.draft(chat, ann))
+        chats = [services.create_chat(ann) for _ in range(33)]
+        with services.wire.held("BatchGetItem") as arrived:
+            opening = services.submit(services.draft(chat, ann))
             assert arrived.wait(10)
-            answers = [stage.committer.submit(stage.draft(each, ann)) for each in chats]
+            answers = [services.submit(services.draft(each, ann)) for each in chats]
         for answer in (opening, *answers):
             answer.result(20)
-        assert sorted(stage.wire.operations) == ["BatchGetItem"] * 2 + ["TransactWriteItems"] * 2
-        assert sorted(len(items) for items in transactions(stage)) == [3, 99]
+        assert sorted(services.wire.operations) == ["BatchGetItem"] * 2 + ["TransactWriteItems"] * 2
+        assert sorted(len(items) for items in transactions(services)) == [3, 99]
 
     def test_a_batch_is_read_while_another_commits_and_a_chat_is_in_one_transaction_at_a_time(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
-        with stage.wire.held("TransactWriteItems") as arrived:
-            first = stage.committer.submit(stage.draft(chat, ann, "first"))
+        with services.wire.held("TransactWriteItems") as arrived:
+            first = services.submit(services.draft(chat, ann, "first"))
             assert arrived.wait(10)
-            later = [stage.committer.submit(stage.draft(chat, ann, f"later-{number}")) for number in range(FULL)]
-            eventually(lambda: stage.wire.operations.count("BatchGetItem") == 2)
-            assert stage.wire.operations.count("TransactWriteItems") == 1
-        assert [answer.result(20).message.sequence for answer in (first, *later)] == list(range(1, FULL + 2))
+            later = [services.submit(services.draft(chat, ann, f"later-{number}")) for number in range(FULL_BATCH)]
+            eventually(lambda: services.wire.operations.count("BatchGetItem") == 2)
+            assert services.wire.operations.count("TransactWriteItems") == 1
+        assert [answer.result(20).message.sequence for answer in (first, *later)] == list(range(1, FULL_BATCH + 2))
 
-    def test_a_chat_commits_again_only_when_its_last_events_are_handed_over(
-        self, stage: Stage, chat: ChatId, ann: UserId
+    def test_a_chat_commits_again_only_when_its_last_events_are_published(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
-        stored_when_handed_over: list[int] = []
-        stage.played.on_hand_over = lambda: stored_when_handed_over.append(len(stage.stored(chat)))
-        with stage.wire.held("TransactWriteItems") as arrived:
-            first = stage.committer.submit(stage.draft(chat, ann, "first"))
+        stored_when_published: list[int] = []
+        services.fake_producer.on_publish = lambda: stored_when_published.append(len(other_process.stored(chat)))
+        with services.wire.held("TransactWriteItems") as arrived:
+            first = services.submit(services.draft(chat, ann, "first"))
             assert arrived.wait(10)
-            later = [stage.committer.submit(stage.draft(chat, ann, f"later-{number}")) for number in range(FULL)]
-            eventually(lambda: stage.wire.operations.count("BatchGetItem") == 2)
-        assert [answer.result(20).message.sequence for answer in (first, *later)] == list(range(1, FULL + 2))
-        assert stored_when_handed_over == [1, FULL + 1]
+            later = [services.submit(services.draft(chat, ann, f"later-{number}")) for number in range(FULL_BATCH)]
+            eventually(lambda: services.wire.operations.count("BatchGetItem") == 2)
+        assert [answer.result(20).message.sequence for answer in (first, *later)] == list(range(1, FULL_BATCH + 2))
+        assert stored_when_published == [1, FULL_BATCH + 1]
 
 
 class TestSeveralWriters:
     def test_a_counter_that_another_process_moved_is_read_again(
-        self, stage: Stage, rival: Stage, chat: ChatId, ann: UserId
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
-        stage.committer.send(stage.draft(chat, ann, "a-1"))
-        rival.committer.send(rival.draft(chat, ann, "b-1"))
-        assert stage.committer.send(stage.draft(chat, ann, "a-2")).message.sequence == 3
-        assert [message.client_message_id for message in stage.stored(chat)] == ["a-1", "b-1", "a-2"]
+        services.send(services.draft(chat, ann, "a-1"))
+        other_process.send(other_process.draft(chat, ann, "b-1"))
+        assert services.send(services.draft(chat, ann, "a-2")).message.sequence == 3
+        assert [message.client_message_id for message in services.stored(chat)] == ["a-1", "b-1", "a-2"]
 
-    def test_two_processes_at_once_leave_neither_hole_nor_double(
-        self, stage: Stage, rival: Stage, chat: ChatId, ann: UserId
+    def test_two_processes_at_once_leave_neither_gap_nor_duplicate(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
         answers = [
-            each.committer.submit(each.draft(chat, ann, f"{name}-{number}"))
+            each.submit(each.draft(chat, ann, f"{name}-{number}"))
             for number in range(100)
-            for name, each in (("a", stage), ("b", rival))
+            for name, each in (("a", services), ("b", other_process))
         ]
         messages = [answer.result(20).message for answer in answers]
-        stored = stage.stored(chat)
+        stored = services.stored(chat)
         assert [message.sequence for message in stored] == list(range(1, 201))
         assert {message.message_id for message in stored} == {message.message_id for message in messages}
         for name in "ab":
@@ -127,51 +127,51 @@ class TestSeveralWriters:
             assert own == sorted(own)
 
     def test_a_retry_while_the_first_is_in_flight_in_another_process_is_a_duplicate(
-        self, stage: Stage, rival: Stage, chat: ChatId, ann: UserId
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
-        with rival.wire.held("TransactWriteItems") as arrived:
-            slow = rival.committer.submit(rival.draft(chat, ann))
+        with other_process.wire.held("TransactWriteItems") as arrived:
+            slow = other_process.submit(other_process.draft(chat, ann))
             assert arrived.wait(10)
-            quick = stage.committer.send(stage.draft(chat, ann))
+            quick = services.send(services.draft(chat, ann))
         late = slow.result(20)
         assert late.message == quick.message
         assert (quick.duplicate, late.duplicate) == (False, True)
-        assert len(stage.stored(chat)) == 1
+        assert len(services.stored(chat)) == 1
 
-    def test_a_key_that_appears_between_the_parts_of_a_read_stops_the_write(
-        self, stage: Stage, rival: Stage, chat: ChatId, ann: UserId
+    def test_a_key_that_appears_during_a_batch_read_stops_the_write(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
-        """A batch read is no snapshot: it may miss the rival's key and see the counter that the rival moved."""
-        rivals = []
+        """A batch read is no snapshot: it may miss the other's key and see the counter that the other advanced."""
+        first = []
 
-        def tear(name: str, request: dict[str, Any], pass_on: Dispatch) -> dict[str, Any]:
-            stage.wire.interfere = None
-            before = pass_on(name, request)
-            rivals.append(rival.committer.send(rival.draft(chat, ann)))
-            after = pass_on(name, request)
+        async def read_twice(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            services.wire.intercept = None
+            before = await send(name, request)
+            first.append(await asyncio.to_thread(other_process.send, other_process.draft(chat, ann)))
+            after = await send(name, request)
             counters = {table: items for table, items in after["Responses"].items() if table.endswith("counters")}
             return {**before, "Responses": {**before["Responses"], **counters}}
 
-        stage.wire.interfere = tear
-        sent = stage.committer.send(stage.draft(chat, ann))
-        assert (sent.message, sent.duplicate) == (rivals[0].message, True)
-        assert len(stage.stored(chat)) == 1
+        services.wire.intercept = read_twice
+        sent = services.send(services.draft(chat, ann))
+        assert (sent.message, sent.duplicate) == (first[0].message, True)
+        assert len(services.stored(chat)) == 1
 
-    def test_one_chats_rival_does_not_hold_up_the_chats_beside_it(
-        self, stage: Stage, rival: Stage, chat: ChatId, ann: UserId
+    def test_a_conflict_in_one_chat_does_not_hold_up_the_others_of_its_transaction(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
-        contested, peaceful = stage.create_chat(ann), stage.create_chat(ann)
-        for each in (contested, peaceful):
-            stage.committer.send(stage.draft(each, ann, "warm"))
-        rival.committer.send(rival.draft(contested, ann, "rival"))
-        stage.wire.requests.clear()
-        with stage.wire.held("BatchGetItem") as arrived:
-            opening = stage.committer.submit(stage.draft(chat, ann))
+        contested, uncontested = services.create_chat(ann), services.create_chat(ann)
+        for each in (contested, uncontested):
+            services.send(services.draft(each, ann, "warm"))
+        other_process.send(other_process.draft(contested, ann, "other"))
+        services.wire.requests.clear()
+        with services.wire.held("BatchGetItem") as arrived:
+            opening = services.submit(services.draft(chat, ann))
             assert arrived.wait(10)
-            answers = [stage.committer.submit(stage.draft(each, ann, "next")) for each in (contested, peaceful)]
+            answers = [services.submit(services.draft(each, ann, "next")) for each in (contested, uncontested)]
         opening.result(20)
         assert [answer.result(20).message.sequence for answer in answers] == [3, 2]
-        theirs = [len(items) for items in transactions(stage) if chat not in repr(items)]
+        theirs = [len(items) for items in transactions(services) if chat not in repr(items)]
         assert theirs == [6, 3, 3]
 
 
@@ -189,134 +189,136 @@ class TestFaults:
         ],
         ids=["conflict", "throttled item", "throttled table", "no reasons", "throttled", "in progress", "unavailable"],
     )
-    def test_a_passing_failure_is_tried_again(self, stage: Stage, chat: ChatId, ann: UserId, error: Exception) -> None:
-        stage.wire.fail("TransactWriteItems", [error] * 3)
-        assert stage.committer.send(stage.draft(chat, ann)).message.sequence == 1
-        assert len(stage.stored(chat)) == 1
+    def test_a_transient_failure_is_retried(
+        self, services: Services, chat: ChatId, ann: UserId, error: Exception
+    ) -> None:
+        services.wire.fail("TransactWriteItems", [error] * 3)
+        assert services.send(services.draft(chat, ann)).message.sequence == 1
+        assert len(services.stored(chat)) == 1
 
     @pytest.mark.parametrize("error", [cancelled("TransactionConflict", None, None), Throttled("over capacity")])
-    def test_a_failure_that_stays_becomes_a_retryable_error_after_bounded_tries(
-        self, stage: Stage, chat: ChatId, ann: UserId, error: Exception
+    def test_a_failure_that_lasts_becomes_a_retryable_error_after_bounded_attempts(
+        self, services: Services, chat: ChatId, ann: UserId, error: Exception
     ) -> None:
-        stage.wire.fail("TransactWriteItems", [error] * 1000)
+        services.wire.fail("TransactWriteItems", [error] * 1000)
         with pytest.raises(StoreUnavailable) as refused:
-            stage.committer.send(stage.draft(chat, ann))
+            services.send(services.draft(chat, ann))
         assert refused.value.code == "store_unavailable"
-        assert stage.wire.operations.count("TransactWriteItems") < 20
-        assert stage.stored(chat) == []
+        assert services.wire.operations.count("TransactWriteItems") < 20
+        assert services.stored(chat) == []
 
     def test_a_write_whose_answer_was_lost_is_found_and_is_no_duplicate(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
-        stage.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")], after_sending=True)
-        sent = stage.committer.send(stage.draft(chat, ann))
+        services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")], after_sending=True)
+        sent = services.send(services.draft(chat, ann))
         assert (sent.message.sequence, sent.duplicate) == (1, False)
-        assert stage.stored(chat) == [sent.message]
-        assert [event.payload for event in stage.played.events] == [sent.message.to_json()]
-        assert stage.committer.send(stage.draft(chat, ann, "next")).message.sequence == 2
+        assert services.stored(chat) == [sent.message]
+        assert [event.payload for event in services.fake_producer.events] == [sent.message.to_json()]
+        assert services.send(services.draft(chat, ann, "next")).message.sequence == 2
 
-    def test_a_lost_answer_does_not_change_the_order(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
-        stage.committer.send(stage.draft(chat, ann, "warm"))
-        stage.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")] * 2, after_sending=True)
-        answers = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(150)]
+    def test_a_lost_answer_does_not_change_the_order(self, services: Services, chat: ChatId, ann: UserId) -> None:
+        services.send(services.draft(chat, ann, "warm"))
+        services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")] * 2, after_sending=True)
+        answers = [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(150)]
         assert [answer.result(20).message.sequence for answer in answers] == list(range(2, 152))
         assert not any(answer.result().duplicate for answer in answers)
 
     def test_a_read_that_fails_is_a_retryable_error_and_stores_nothing(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
-        stage.wire.fail("BatchGetItem", [StoreUnavailable("no answer")])
+        services.wire.fail("BatchGetItem", [StoreUnavailable("no answer")])
         with pytest.raises(StoreUnavailable):
-            stage.committer.send(stage.draft(chat, ann))
-        assert stage.stored(chat) == []
-        assert stage.committer.send(stage.draft(chat, ann)).message.sequence == 1
+            services.send(services.draft(chat, ann))
+        assert services.stored(chat) == []
+        assert services.send(services.draft(chat, ann)).message.sequence == 1
 
-    def test_a_request_that_the_store_calls_wrong_fails_at_once(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
-        stage.wire.fail("TransactWriteItems", [StoreRefused("validation")])
+    def test_a_request_that_the_store_refuses_fails_at_once(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        services.wire.fail("TransactWriteItems", [StoreRefused("validation")])
         with pytest.raises(StoreRefused):
-            stage.committer.send(stage.draft(chat, ann))
-        assert stage.wire.operations.count("TransactWriteItems") == 1
-        assert stage.committer.send(stage.draft(chat, ann)).message.sequence == 1
+            services.send(services.draft(chat, ann))
+        assert services.wire.operations.count("TransactWriteItems") == 1
+        assert services.send(services.draft(chat, ann)).message.sequence == 1
 
-    def test_an_unforeseen_failure_is_answered_and_ends_no_thread(
-        self, stage: Stage, chat: ChatId, ann: UserId
+    def test_an_unexpected_exception_is_answered_and_the_committer_goes_on(
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
         for operation in ("BatchGetItem", "TransactWriteItems"):
-            stage.wire.fail(operation, [ZeroDivisionError("a bug")] * 3)
+            services.wire.fail(operation, [ZeroDivisionError("a bug")] * 3)
             for _ in range(3):
                 with pytest.raises(Exception, match="wrong on our side"):
-                    stage.committer.send(stage.draft(chat, ann))
-            stage.wire.interfere = None
-        assert stage.committer.send(stage.draft(chat, ann)).message.sequence == 1
+                    services.send(services.draft(chat, ann))
+            services.wire.intercept = None
+        assert services.send(services.draft(chat, ann)).message.sequence == 1
 
-    def test_a_failure_while_announcing_is_answered_and_the_chat_goes_on(
-        self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    def test_an_unexpected_exception_while_publishing_is_answered_and_the_chat_goes_on(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(*_: object, **__: object) -> None:
             raise ZeroDivisionError("a bug")
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage.played, "hand_over", fail)
+            patch.setattr(services.fake_producer, "publish", fail)
             for number in range(3):
                 with pytest.raises(EventLogUnavailable):
-                    stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
-        assert stage.committer.send(stage.draft(chat, ann, "next")).message.sequence == 4
+                    services.send(services.draft(chat, ann, f"id-{number}"))
+        assert services.send(services.draft(chat, ann, "next")).message.sequence == 4
 
-    def test_one_that_breaks_off_half_way_answers_everyone_once(
-        self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    def test_an_exception_after_the_first_report_answers_every_sender_once(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        heard: list[Told] = []
+        callbacks: list[OnDelivered] = []
 
-        def break_off(batch: Sequence[Outgoing], told: Told, **_: object) -> None:
-            heard.append(told)
-            told([0], None)
+        def publish(batch: Sequence[Outgoing], *, on_delivered: OnDelivered) -> None:
+            callbacks.append(on_delivered)
+            on_delivered([0], None)
             raise ZeroDivisionError("a bug")
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage.played, "hand_over", break_off)
-            with stage.wire.held("BatchGetItem") as arrived:
-                opening = stage.committer.submit(stage.draft(chat, ann, "opening"))
+            patch.setattr(services.fake_producer, "publish", publish)
+            with services.wire.held("BatchGetItem") as arrived:
+                opening = services.submit(services.draft(chat, ann, "opening"))
                 assert arrived.wait(10)
-                first, second = (stage.committer.submit(stage.draft(chat, ann, each)) for each in ("one", "two"))
+                first, second = (services.submit(services.draft(chat, ann, each)) for each in ("one", "two"))
             assert [answer.result(5).message.sequence for answer in (opening, first)] == [1, 2]
             with pytest.raises(EventLogUnavailable):
                 second.result(5)
-        heard[-1]([0, 1], None)
-        assert stage.committer.send(stage.draft(chat, ann, "two")).duplicate
+        callbacks[-1]([0, 1], None)
+        assert services.send(services.draft(chat, ann, "two")).duplicate
 
-    def test_who_sent_hears_of_it_on_the_committers_own_thread(
-        self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    def test_a_delivery_report_from_another_thread_is_answered_on_the_loop(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         threads: Queue[tuple[str, int]] = Queue()
 
-        def elsewhere(batch: Sequence[Outgoing], told: Told, **_: object) -> None:
-            committing = threading.get_ident()
-
+        def publish(batch: Sequence[Outgoing], *, on_delivered: OnDelivered) -> None:
             def report() -> None:
                 threads.put(("report", threading.get_ident()))
-                told(range(len(batch)), None)
+                on_delivered(range(len(batch)), None)
 
-            threads.put(("commit", committing))
+            threads.put(("commit", threading.get_ident()))
             threading.Thread(target=report).start()
 
-        monkeypatch.setattr(stage.played, "hand_over", elsewhere)
-        answer = stage.committer.submit(stage.draft(chat, ann))
+        monkeypatch.setattr(services.fake_producer, "publish", publish)
+        answer = services.submit(services.draft(chat, ann))
         answer.add_done_callback(lambda _: threads.put(("answer", threading.get_ident())))
         seen = dict(threads.get(timeout=5) for _ in range(3))
         assert seen["answer"] == seen["commit"] != seen["report"]
 
-    def test_conflicts_and_throttling_at_random_leave_no_hole_and_no_double(
-        self, stage: Stage, rival: Stage, ann: UserId
+    def test_conflicts_and_throttling_at_random_leave_no_gap_and_no_duplicate(
+        self, services: Services, other_process: Services, ann: UserId
     ) -> None:
-        chats = [stage.create_chat(ann) for _ in range(5)]
+        chats = [services.create_chat(ann) for _ in range(5)]
         turn = iter(range(100_000))
 
-        def stumble(name: str, request: dict[str, Any], pass_on: Dispatch) -> dict[str, Any]:
+        async def fail_often(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
             number = next(turn)
             if name != "TransactWriteItems" or number % 2:
-                return pass_on(name, request)
+                return await send(name, request)
             if number % 3 == 0:
-                pass_on(name, request)
+                await send(name, request)
                 raise StoreUnavailable("the answer is lost")
             if number % 5 == 0:
                 raise Throttled("over capacity")
@@ -325,71 +327,70 @@ class TestFaults:
                 *("TransactionConflict" if n == blamed else None for n in range(len(request["TransactItems"])))
             )
 
-        stage.wire.interfere = rival.wire.interfere = stumble
+        services.wire.intercept = other_process.wire.intercept = fail_often
         answers = {
-            (name, chat, number): each.committer.submit(each.draft(chat, ann, f"{name}-{number}"))
+            (name, chat, number): each.submit(each.draft(chat, ann, f"{name}-{number}"))
             for number in range(40)
             for chat in chats
-            for name, each in (("a", stage), ("b", rival))
+            for name, each in (("a", services), ("b", other_process))
         }
         acknowledged = {
             place: answer.result(30).message for place, answer in answers.items() if not answer.exception(30)
         }
-        stage.wire.interfere = rival.wire.interfere = None
+        services.wire.intercept = other_process.wire.intercept = None
         assert len(acknowledged) > 300
         for chat in chats:
-            stored = stage.stored(chat)
+            stored = services.stored(chat)
             assert [message.sequence for message in stored] == list(range(1, len(stored) + 1))
             assert len({message.client_message_id for message in stored}) == len(stored)
             expected = {message.message_id for place, message in acknowledged.items() if place[1] == chat}
             assert expected <= {message.message_id for message in stored}
-            assert stage.counters.find(chat) == len(stored)
+            assert services.counters.find(chat) == len(stored)
 
 
 class TestTheWire:
-    def test_a_request_repeated_by_the_client_carries_the_same_token_and_is_done_once(
-        self, stage: Stage, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    def test_a_retried_request_carries_the_same_token_and_is_executed_once(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        pool = stage.database.connection._wire._pool
-        exchange, tokens = pool.exchange, []
+        wire = services.database.on_loop.wire
+        exchange, tokens = wire._exchange, []
 
-        def lose_the_first_answer(request: bytes) -> Answer:
-            answer = exchange(request)
-            if token := orjson.loads(request.partition(END_OF_HEAD)[2]).get("ClientRequestToken"):
+        async def lose_the_first_answer(operation: str, body: bytes) -> dict[str, Any]:
+            answer = await exchange(operation, body)
+            if token := orjson.loads(body).get("ClientRequestToken"):
                 tokens.append(token)
                 if len(tokens) == 1:
                     raise TimeoutError
             return answer
 
-        monkeypatch.setattr(pool, "exchange", lose_the_first_answer)
-        sent = stage.committer.send(stage.draft(chat, ann))
+        monkeypatch.setattr(wire, "_exchange", lose_the_first_answer)
+        sent = services.send(services.draft(chat, ann))
         assert (sent.message.sequence, sent.duplicate) == (1, False)
-        assert stage.wire.operations == ["BatchGetItem", "TransactWriteItems"]
+        assert services.wire.operations == ["BatchGetItem", "TransactWriteItems"]
         assert (len(tokens), len(set(tokens))) == (2, 1)
-        assert len(set(tokens)) == 1
 
 
 class TestOverload:
     def test_a_full_queue_refuses_and_recovers(self, other_database: Database, clock: SettableClock) -> None:
-        stage = Stage(other_database, clock, max_waiting=5)
-        ann = stage.ids.user()
-        chat = stage.create_chat(ann)
-        with stage.wire.held("BatchGetItem"):
-            held = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(5)]
+        services = Services(other_database, clock, max_waiting=5)
+        ann = services.ids.user()
+        chat = services.create_chat(ann)
+        with services.wire.held("BatchGetItem"):
+            held = [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(5)]
             with pytest.raises(Overloaded) as refused:
-                stage.committer.submit(stage.draft(chat, ann, "one-too-many"))
+                services.submit(services.draft(chat, ann, "one-too-many"))
         assert refused.value.code == "overloaded"
         assert refused.value.retry_after
         assert [answer.result(20).message.sequence for answer in held] == [1, 2, 3, 4, 5]
-        eventually(lambda: stage.committer.send(stage.draft(chat, ann, "room-again")).message.sequence == 6)
-        stage.close()
+        assert services.send(services.draft(chat, ann, "room-again")).message.sequence == 6
+        services.close()
 
-    def test_a_hot_chat_does_not_starve_a_quiet_one(self, stage: Stage, ann: UserId) -> None:
-        hot, quiet = stage.create_chat(ann), stage.create_chat(ann)
+    def test_a_hot_chat_does_not_starve_a_quiet_one(self, services: Services, ann: UserId) -> None:
+        hot, quiet = services.create_chat(ann), services.create_chat(ann)
         answered: list[str] = []
-        with stage.wire.held("BatchGetItem"):
-            flood = [stage.committer.submit(stage.draft(hot, ann, f"id-{number}")) for number in range(900)]
-            calm = stage.committer.submit(stage.draft(quiet, ann))
+        with services.wire.held("BatchGetItem"):
+            flood = [services.submit(services.draft(hot, ann, f"id-{number}")) for number in range(900)]
+            calm = services.submit(services.draft(quiet, ann))
             flood[-1].add_done_callback(lambda _: answered.append("hot"))
             calm.add_done_callback(lambda _: answered.append("quiet"))
         for answer in (calm, *flood):
@@ -397,38 +398,228 @@ class TestOverload:
         assert answered[0] == "quiet"
 
 
+class TestOrder:
+    """A connection pipelines its frames: many drafts are submitted in one iteration of the loop."""
+
+    @pytest.mark.parametrize("other_chats", [0, 2])
+    def test_500_drafts_in_a_row_get_ascending_sequences_also_between_drafts_of_other_chats(
+        self, services: Services, ann: UserId, other_chats: int
+    ) -> None:
+        chats = [services.create_chat(ann) for _ in range(1 + other_chats)]
+        drafts = [services.draft(chat, ann, f"id-{number}") for number in range(500) for chat in chats]
+        sent = services.run(submit_in_a_row(services, drafts))
+        for chat in chats:
+            messages = [each.message for each in sent if each.message.chat_id == chat]
+            assert [message.client_message_id for message in messages] == [f"id-{number}" for number in range(500)]
+            assert [message.sequence for message in messages] == list(range(1, 501))
+            assert services.stored(chat) == messages
+            events = [event for event in services.fake_producer.events if event.partition_key == chat]
+            assert [event.payload["sequence"] for event in events] == list(range(1, 501))
+
+    def test_drafts_that_skip_the_read_do_not_overtake_those_that_need_it(
+        self, services: Services, chat: ChatId, ann: UserId, bob: UserId
+    ) -> None:
+        for number in range(2):
+            services.send(services.draft(chat, ann, f"cached-{number}"))
+        drafts = [services.draft(chat, bob if number % 5 == 3 else ann, f"id-{number}") for number in range(500)]
+        sent = services.run(submit_in_a_row(services, drafts))
+        assert [each.message.sequence for each in sent] == list(range(3, 503))
+
+
+async def submit_in_a_row(services: Services, drafts: Iterable[Draft]) -> list[Sent]:
+    return await asyncio.gather(*[services.committer.submit(draft) for draft in drafts])
+
+
+class Callers:
+    """Tasks on the loop that each await one `send`."""
+
+    def __init__(self, services: Services, drafts: Sequence[Draft]) -> None:
+        self._services = services
+
+        async def start() -> list[asyncio.Task[Sent]]:
+            return [asyncio.create_task(services.committer.send(draft)) for draft in drafts]
+
+        self._tasks = services.run(start())
+
+    def cancel(self, *positions: int) -> None:
+        async def cancel() -> None:
+            tasks = [self._tasks[position] for position in positions]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=10)
+
+        self._services.run(cancel())
+
+    def answers(self) -> list[int | type[BaseException]]:
+        """The sequence of each sent message, or the class of the exception."""
+
+        async def gather() -> list[Sent | BaseException]:
+            return await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        answers = self._services.run(gather())
+        return [each.message.sequence if isinstance(each, Sent) else type(each) for each in answers]
+
+
+CANCELLED = asyncio.CancelledError
+
+
+class TestCancelledCallers:
+    @pytest.fixture(autouse=True)
+    def _no_error_is_logged(self, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+        """An `InvalidStateError` in a task or in a callback would be logged."""
+        yield
+        assert [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.ERROR] == []
+
+    @pytest.mark.parametrize("operation", ["BatchGetItem", "TransactWriteItems"])
+    def test_the_others_of_the_batch_get_their_answers_and_every_message_is_stored(
+        self, services: Services, chat: ChatId, ann: UserId, operation: str
+    ) -> None:
+        with services.wire.held(operation) as arrived:
+            callers = Callers(services, [services.draft(chat, ann, f"id-{number}") for number in range(6)])
+            assert arrived.wait(10)
+            callers.cancel(0, 3)
+        assert callers.answers() == [CANCELLED, 2, 3, CANCELLED, 5, 6]
+        assert services.wire.operations.count("TransactWriteItems") == 1
+        assert [message.sequence for message in services.stored(chat)] == list(range(1, 7))
+        assert services.send(services.draft(chat, ann, "next")).message.sequence == 7
+
+    @pytest.mark.parametrize("operation", ["BatchGetItem", "TransactWriteItems"])
+    def test_the_others_of_a_failed_batch_get_the_error(
+        self, services: Services, chat: ChatId, ann: UserId, operation: str
+    ) -> None:
+        arrived, released = threading.Event(), threading.Event()
+
+        async def refuse(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            if name != operation:
+                return await send(name, request)
+            arrived.set()
+            assert await asyncio.to_thread(released.wait, 20)
+            raise StoreRefused("validation")
+
+        services.wire.intercept = refuse
+        callers = Callers(services, [services.draft(chat, ann, f"id-{number}") for number in range(3)])
+        assert arrived.wait(10)
+        callers.cancel(1)
+        released.set()
+        assert callers.answers() == [StoreRefused, CANCELLED, StoreRefused]
+        services.wire.intercept = None
+        assert services.send(services.draft(chat, ann, "next")).message.sequence == 1
+
+    @pytest.mark.parametrize("error", [None, EventLogUnavailable("Kafka did not take the event in time")])
+    def test_the_others_that_wait_for_kafka_get_their_answers(
+        self,
+        services: Services,
+        chat: ChatId,
+        ann: UserId,
+        monkeypatch: pytest.MonkeyPatch,
+        error: EventLogUnavailable | None,
+    ) -> None:
+        published: Queue[OnDelivered] = Queue()
+        with monkeypatch.context() as patch:
+            patch.setattr(services.fake_producer, "publish", lambda _, *, on_delivered: published.put(on_delivered))
+            callers = Callers(services, [services.draft(chat, ann, f"id-{number}") for number in range(3)])
+            report = published.get(timeout=10)
+        callers.cancel(1)
+        report([0, 1, 2], error)
+        assert callers.answers() == ([1, CANCELLED, 3] if error is None else [type(error), CANCELLED, type(error)])
+
+    @pytest.mark.parametrize("position", [0, 1])
+    def test_a_repeat_and_its_first_send_do_not_depend_on_each_other(
+        self, services: Services, chat: ChatId, ann: UserId, position: int
+    ) -> None:
+        with services.wire.held("TransactWriteItems") as arrived:
+            callers = Callers(services, [services.draft(chat, ann, "same") for _ in range(2)])
+            assert arrived.wait(10)
+            callers.cancel(position)
+        assert callers.answers() == ([CANCELLED, 1] if position == 0 else [1, CANCELLED])
+
+    def test_a_caller_that_times_out_may_send_again_with_the_same_id(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with services.wire.held("TransactWriteItems"), monkeypatch.context() as patch:
+            patch.setattr(committer, "SEND_TIMEOUT", 0.05)
+            with pytest.raises(StoreUnavailable, match="send it again with the same id"):
+                services.send(services.draft(chat, ann))
+        again = services.send(services.draft(chat, ann))
+        assert (again.message.sequence, again.duplicate) == (1, True)
+
+    def test_no_cancelled_caller_is_counted_as_waiting(self, other_database: Database, clock: SettableClock) -> None:
+        services = Services(other_database, clock, max_waiting=3)
+        ann = services.ids.user()
+        chat = services.create_chat(ann)
+        for burst in range(3):
+            with services.wire.held("TransactWriteItems") as arrived:
+                drafts = [services.draft(chat, ann, f"{burst}-{number}") for number in range(3)]
+                callers = Callers(services, drafts)
+                assert arrived.wait(10)
+                callers.cancel(0, 1, 2)
+            eventually(lambda: REGISTRY.get_sample_value("parley_ingest_waiting_drafts") == 0)
+        assert services.send(services.draft(chat, ann, "next")).message.sequence == 10
+        services.close()
+
+
 class TestShutdown:
-    def test_closing_finishes_what_it_holds_and_takes_no_more(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
-        answers = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(120)]
-        stage.committer.close()
-        assert [answer.result(0).message.sequence for answer in answers] == list(range(1, 121))
-        with pytest.raises(Overloaded):
-            stage.committer.submit(stage.draft(chat, ann, "late"))
+    def test_close_finishes_the_pending_drafts_and_refuses_later_ones(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        async def submit_and_close() -> list[int]:
+            futures = [services.committer.submit(services.draft(chat, ann, f"id-{number}")) for number in range(120)]
+            await services.committer.close()
+            return [future.result().message.sequence for future in futures]
+
+        assert services.run(submit_and_close()) == list(range(1, 121))
+        for late in (services.submit, services.send):
+            with pytest.raises(Overloaded) as refused:
+                late(services.draft(chat, ann, "late"))
+            assert refused.value.retry_after
+        assert len(services.stored(chat)) == 120
+
+    def test_drafts_are_refused_while_close_waits_for_the_pending_ones(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        async def start_closing() -> asyncio.Task[None]:
+            closing = asyncio.create_task(services.committer.close())
+            await asyncio.sleep(0)
+            return closing
+
+        with services.wire.held("TransactWriteItems") as arrived:
+            pending = services.submit(services.draft(chat, ann, "pending"))
+            assert arrived.wait(10)
+            closing = services.run(start_closing())
+            with pytest.raises(Overloaded):
+                services.submit(services.draft(chat, ann, "late"))
+            assert not closing.done()
+        assert pending.result(20).message.sequence == 1
+        eventually(closing.done)
+
+    def test_close_finishes_drafts_that_back_off(self, services: Services, chat: ChatId, ann: UserId) -> None:
+        services.wire.fail("TransactWriteItems", [Throttled("over capacity")] * 3)
+        answers = [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(3)]
+        services.run(services.committer.close())
+        assert [answer.result(0).message.sequence for answer in answers] == [1, 2, 3]
 
     def test_what_cannot_be_finished_in_time_is_refused_and_may_be_sent_again(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with stage.wire.held("TransactWriteItems") as arrived:
-            committing = stage.committer.submit(stage.draft(chat, ann, "committing"))
+        monkeypatch.setattr(committer, "CLOSE_TIMEOUT", 0.1)
+        with services.wire.held("TransactWriteItems") as arrived:
+            committing = services.submit(services.draft(chat, ann, "committing"))
             assert arrived.wait(10)
-            waiting = stage.committer.submit(stage.draft(chat, ann, "waiting"))
-            closing = threading.Thread(target=stage.committer.close, kwargs={"timeout": 0.1})
-            closing.start()
-            assert isinstance(waiting.exception(20), Overloaded)
+            waiting = services.submit(services.draft(chat, ann, "waiting"))
+            services.run(services.committer.close())
+            assert isinstance(waiting.exception(0), Overloaded)
         assert committing.result(20).message.sequence == 1
-        closing.join(20)
-        assert [message.client_message_id for message in stage.stored(chat)] == ["committing"]
+        assert [message.client_message_id for message in services.stored(chat)] == ["committing"]
 
-    def test_a_committer_that_never_worked_has_no_threads_to_wait_for(self, stage: Stage) -> None:
-        stage.committer.close()
-        stage.committer.close()
-        assert stage.committer._own_loop is None
+    def test_a_committer_that_never_worked_closes_at_once_and_twice(self, services: Services) -> None:
+        for _ in range(2):
+            services.loop.run(services.committer.close(), timeout=1)
 
 
 class TestReadingOnesWrites:
-    def test_an_acknowledged_message_is_in_the_next_read(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
+    def test_an_acknowledged_message_is_in_the_next_read(self, services: Services, chat: ChatId, ann: UserId) -> None:
         for number in range(1, 21):
-            sent = stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
-            page = stage.history.page(chat, ann, Window(after=number - 1))
+            sent = services.send(services.draft(chat, ann, f"id-{number}"))
+            page = services.page(chat, ann, Window(after=number - 1))
             assert page.messages == (sent.message,)
             assert page.latest_sequence == number

@@ -4,9 +4,9 @@ from chats.services.creation_keys import CreationKeys
 from foundation.kernel.ids import UserId
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import TransactionCancelled
-from messaging.stores.idempotency import CREATION_KEY_SECONDS, ChatCreationKeys
+from messaging.stores.messages import CREATION_KEY_SECONDS, ChatCreationKeys
 from tests.doubles import SettableClock
-from tests.integration.messaging.stage import Stage
+from tests.integration.messaging.services import Services
 
 
 @pytest.fixture
@@ -16,31 +16,31 @@ def keys(database: Database) -> CreationKeys:
 
 class TestCreationKeys:
     def test_a_key_leads_to_its_chat_for_its_user_alone(
-        self, stage: Stage, keys: CreationKeys, ann: UserId, bob: UserId, clock: SettableClock
+        self, services: Services, keys: CreationKeys, ann: UserId, bob: UserId, clock: SettableClock
     ) -> None:
-        chat_id = stage.ids.chat()
-        stage.database.transact([keys.remembering(ann, "key", chat_id=chat_id, now=clock.now())])
+        chat_id = services.ids.chat()
+        services.database.transact([keys.remembering(ann, "key", chat_id=chat_id, now=clock.now())])
         assert keys.find(ann, "key", now=clock.now()) == chat_id
         assert keys.find(bob, "key", now=clock.now()) is None
         assert keys.find(ann, "other", now=clock.now()) is None
 
     def test_a_key_is_remembered_once(
-        self, stage: Stage, keys: CreationKeys, ann: UserId, clock: SettableClock
+        self, services: Services, keys: CreationKeys, ann: UserId, clock: SettableClock
     ) -> None:
-        first, second = stage.ids.chat(), stage.ids.chat()
-        stage.database.transact([keys.remembering(ann, "key", chat_id=first, now=clock.now())])
+        first, second = services.ids.chat(), services.ids.chat()
+        services.database.transact([keys.remembering(ann, "key", chat_id=first, now=clock.now())])
         with pytest.raises(TransactionCancelled):
-            stage.database.transact([keys.remembering(ann, "key", chat_id=second, now=clock.now())])
+            services.database.transact([keys.remembering(ann, "key", chat_id=second, now=clock.now())])
         assert keys.find(ann, "key", now=clock.now()) == first
 
     def test_after_a_day_a_key_is_free_again(
-        self, stage: Stage, keys: CreationKeys, ann: UserId, clock: SettableClock
+        self, services: Services, keys: CreationKeys, ann: UserId, clock: SettableClock
     ) -> None:
-        first, second = stage.ids.chat(), stage.ids.chat()
-        stage.database.transact([keys.remembering(ann, "key", chat_id=first, now=clock.now())])
+        first, second = services.ids.chat(), services.ids.chat()
+        services.database.transact([keys.remembering(ann, "key", chat_id=first, now=clock.now())])
         clock.advance(seconds=CREATION_KEY_SECONDS - 1)
         assert keys.find(ann, "key", now=clock.now()) == first
         clock.advance(seconds=1)
         assert keys.find(ann, "key", now=clock.now()) is None
-        stage.database.transact([keys.remembering(ann, "key", chat_id=second, now=clock.now())])
+        services.database.transact([keys.remembering(ann, "key", chat_id=second, now=clock.now())])
         assert keys.find(ann, "key", now=clock.now()) == second

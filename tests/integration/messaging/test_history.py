@@ -8,106 +8,116 @@ from foundation.stores.errors import StoreUnavailable
 from messaging.errors import MessageNotFound
 from messaging.services.history import Window
 from tests.doubles import eventually
-from tests.integration.messaging.stage import Stage
+from tests.integration.messaging.services import Services
 
 
 @pytest.fixture
-def talk(stage: Stage, chat: ChatId, ann: UserId) -> ChatId:
+def talk(services: Services, chat: ChatId, ann: UserId) -> ChatId:
     """Ann's and Bob's chat with 250 messages."""
-    for answer in [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(250)]:
+    for answer in [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(250)]:
         answer.result(20)
-    stage.wire.requests.clear()
+    services.wire.requests.clear()
     return chat
 
 
 class TestPages:
-    def test_forward_pages_walk_the_whole_chat_oldest_first(self, stage: Stage, talk: ChatId, bob: UserId) -> None:
+    def test_forward_pages_walk_the_whole_chat_oldest_first(
+        self, services: Services, talk: ChatId, bob: UserId
+    ) -> None:
         walked: list[int] = []
         while True:
-            page = stage.history.page(talk, bob, Window(after=walked[-1] if walked else 0))
+            page = services.page(talk, bob, Window(after=walked[-1] if walked else 0))
             walked += [message.sequence for message in page.messages]
             assert page.latest_sequence == 250
             if not page.has_more:
                 break
         assert walked == list(range(1, 251))
 
-    def test_backward_pages_walk_the_whole_chat_newest_first(self, stage: Stage, talk: ChatId, bob: UserId) -> None:
-        page = stage.history.page(talk, bob, Window())
+    def test_backward_pages_walk_the_whole_chat_newest_first(
+        self, services: Services, talk: ChatId, bob: UserId
+    ) -> None:
+        page = services.page(talk, bob, Window())
         walked = [message.sequence for message in page.messages]
         while page.has_more:
-            page = stage.history.page(talk, bob, Window(before=walked[-1]))
+            page = services.page(talk, bob, Window(before=walked[-1]))
             walked += [message.sequence for message in page.messages]
         assert walked == list(range(250, 0, -1))
 
-    def test_a_limit_cuts_a_page_and_says_so(self, stage: Stage, talk: ChatId, bob: UserId) -> None:
-        assert stage.page(talk, bob, after=10, limit=3) == [11, 12, 13]
-        assert stage.page(talk, bob, before=10, limit=3) == [9, 8, 7]
-        assert stage.page(talk, bob, limit=3) == [250, 249, 248]
-        assert stage.history.page(talk, bob, Window(after=248, limit=1)).has_more
-        assert not stage.history.page(talk, bob, Window(after=249, limit=1)).has_more
-        assert stage.history.page(talk, bob, Window(before=3, limit=1)).has_more
-        assert not stage.history.page(talk, bob, Window(before=2, limit=1)).has_more
+    def test_a_limit_cuts_a_page_and_says_so(self, services: Services, talk: ChatId, bob: UserId) -> None:
+        assert services.sequences(talk, bob, after=10, limit=3) == [11, 12, 13]
+        assert services.sequences(talk, bob, before=10, limit=3) == [9, 8, 7]
+        assert services.sequences(talk, bob, limit=3) == [250, 249, 248]
+        assert services.page(talk, bob, Window(after=248, limit=1)).has_more
+        assert not services.page(talk, bob, Window(after=249, limit=1)).has_more
+        assert services.page(talk, bob, Window(before=3, limit=1)).has_more
+        assert not services.page(talk, bob, Window(before=2, limit=1)).has_more
 
     @pytest.mark.parametrize("window", [Window(after=250), Window(after=10**9), Window(before=1)])
     def test_beyond_either_end_there_is_nothing_more(
-        self, stage: Stage, talk: ChatId, bob: UserId, window: Window
+        self, services: Services, talk: ChatId, bob: UserId, window: Window
     ) -> None:
-        page = stage.history.page(talk, bob, window)
+        page = services.page(talk, bob, window)
         assert (page.messages, page.has_more, page.latest_sequence) == ((), False, 250)
 
-    def test_an_empty_chat_is_empty(self, stage: Stage, chat: ChatId, bob: UserId) -> None:
-        page = stage.history.page(chat, bob, Window())
+    def test_an_empty_chat_is_empty(self, services: Services, chat: ChatId, bob: UserId) -> None:
+        page = services.page(chat, bob, Window())
         assert (page.messages, page.has_more, page.latest_sequence) == ((), False, 0)
 
-    def test_pages_larger_than_dynamodbs_own_are_read_to_the_end(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
+    def test_pages_larger_than_dynamodbs_own_are_read_to_the_end(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
         content = "😀" * 1024
-        drafts = [stage.draft(chat, ann, f"id-{number}", content) for number in range(260)]
-        for answer in [stage.committer.submit(draft) for draft in drafts]:
+        drafts = [services.draft(chat, ann, f"id-{number}", content) for number in range(260)]
+        for answer in [services.submit(draft) for draft in drafts]:
             answer.result(20)
-        assert [each.sequence for each in stage.messages.list_between(chat, 1, 260)] == list(range(1, 261))
-        backward = stage.messages.list_between(chat, 1, 260, newest_first=True)
+        assert [each.sequence for each in services.stored(chat)] == list(range(1, 261))
+        backward = services.stored(chat, newest_first=True)
         assert [each.sequence for each in backward] == list(range(260, 0, -1))
 
 
 class TestRights:
-    def test_a_stranger_gets_chat_not_found(self, stage: Stage, talk: ChatId) -> None:
-        stranger = stage.ids.user()
+    def test_a_stranger_gets_chat_not_found(self, services: Services, talk: ChatId) -> None:
+        stranger = services.ids.user()
         for window in (Window(), Window(after=0), Window(before=5)):
             with pytest.raises(ChatNotFound):
-                stage.history.page(talk, stranger, window)
+                services.page(talk, stranger, window)
         with pytest.raises(ChatNotFound):
-            stage.history.get_message(talk, stranger, 1)
-        assert "Query" not in stage.wire.operations
+            services.get_message(talk, stranger, 1)
+        assert "Query" not in services.wire.operations
 
-    def test_membership_is_checked_each_time(self, stage: Stage, talk: ChatId, bob: UserId) -> None:
-        assert stage.page(talk, bob, limit=1) == [250]
-        stage.remove(talk, bob)
+    def test_membership_is_checked_each_time(self, services: Services, talk: ChatId, bob: UserId) -> None:
+        assert services.sequences(talk, bob, limit=1) == [250]
+        services.remove(talk, bob)
         with pytest.raises(ChatNotFound):
-            stage.history.page(talk, bob, Window(limit=1))
+            services.page(talk, bob, Window(limit=1))
 
-    def test_a_chat_that_does_not_exist_is_not_found(self, stage: Stage, bob: UserId) -> None:
-        for chat_id in (stage.ids.chat(), ChatId("nope"), ChatId("request#user")):
+    def test_a_chat_that_does_not_exist_is_not_found(self, services: Services, bob: UserId) -> None:
+        for chat_id in (services.ids.chat(), ChatId("nope"), ChatId("request#user")):
             with pytest.raises(ChatNotFound):
-                stage.history.page(chat_id, bob, Window())
+                services.page(chat_id, bob, Window())
             with pytest.raises(ChatNotFound):
-                stage.history.get_message(chat_id, bob, 1)
+                services.get_message(chat_id, bob, 1)
 
 
 class TestSingleMessages:
-    def test_a_message_is_found_by_its_sequence_in_one_request(self, stage: Stage, talk: ChatId, bob: UserId) -> None:
-        assert stage.history.get_message(talk, bob, 17).client_message_id == "id-16"
-        assert stage.wire.operations == ["BatchGetItem"]
+    def test_a_message_is_found_by_its_sequence_in_one_request(
+        self, services: Services, talk: ChatId, bob: UserId
+    ) -> None:
+        assert services.get_message(talk, bob, 17).client_message_id == "id-16"
+        assert services.wire.operations == ["BatchGetItem"]
 
     @pytest.mark.parametrize("sequence", [251, 10**15])
     def test_a_place_without_a_message_is_not_found(
-        self, stage: Stage, talk: ChatId, bob: UserId, sequence: int
+        self, services: Services, talk: ChatId, bob: UserId, sequence: int
     ) -> None:
         with pytest.raises(MessageNotFound):
-            stage.history.get_message(talk, bob, sequence)
+            services.get_message(talk, bob, sequence)
 
-    def test_messages_by_place(self, stage: Stage, talk: ChatId, chat: ChatId) -> None:
+    def test_messages_by_place(self, services: Services, talk: ChatId, chat: ChatId) -> None:
         places = [(talk, 1), (talk, 250), (talk, 251)]
-        assert {place: message.sequence for place, message in stage.history.messages_at(places).items()} == {
+        assert {
+            place: message.sequence for place, message in services.run(services.history.messages_at(places)).items()
+        } == {
             (talk, 1): 1,
             (talk, 250): 250,
         }
@@ -115,25 +125,25 @@ class TestSingleMessages:
 
 class TestTheRequestsOfARead:
     def test_a_page_is_one_strong_batch_read_and_one_strong_query(
-        self, stage: Stage, talk: ChatId, bob: UserId
+        self, services: Services, talk: ChatId, bob: UserId
     ) -> None:
         for window in (Window(), Window(after=100), Window(before=100)):
-            stage.wire.requests.clear()
-            stage.history.page(talk, bob, window)
-            (first, rights), (second, query) = stage.wire.requests
+            services.wire.requests.clear()
+            services.page(talk, bob, window)
+            (first, rights), (second, query) = services.wire.requests
             assert (first, second) == ("BatchGetItem", "Query")
             assert all(table["ConsistentRead"] for table in rights["RequestItems"].values())
             assert query["ConsistentRead"]
 
     def test_a_hundred_readers_at_once_share_a_handful_of_queries(
-        self, stage: Stage, talk: ChatId, ann: UserId, bob: UserId
+        self, services: Services, talk: ChatId, ann: UserId, bob: UserId
     ) -> None:
-        stranger = stage.ids.user()
-        with stage.wire.held("BatchGetItem") as arrived:
-            opening = stage.history.asking(talk, ann, Window())
+        stranger = services.ids.user()
+        with services.wire.held("BatchGetItem") as arrived:
+            opening = services.ask(talk, ann, Window())
             assert arrived.wait(10)
             asked = [
-                (reader, after, stage.history.asking(talk, reader, Window(after=after)))
+                (reader, after, services.ask(talk, reader, Window(after=after)))
                 for after in (0, 50, 51, 90)
                 for reader in (ann, bob, stranger) * 10
             ]
@@ -145,57 +155,57 @@ class TestTheRequestsOfARead:
                 assert [message.sequence for message in answer.result(20).messages] == list(
                     range(after + 1, min(after + 100, 250) + 1)
                 )
-        assert stage.wire.operations == ["BatchGetItem", "Query"] * 2
+        assert services.wire.operations == ["BatchGetItem", "Query"] * 2
 
     def test_readers_of_the_same_page_share_its_json(
-        self, stage: Stage, talk: ChatId, ann: UserId, bob: UserId
+        self, services: Services, talk: ChatId, ann: UserId, bob: UserId
     ) -> None:
-        with stage.wire.held("BatchGetItem") as arrived:
-            stage.history.asking(talk, ann, Window())
+        with services.wire.held("BatchGetItem") as arrived:
+            services.ask(talk, ann, Window())
             assert arrived.wait(10)
-            asked = [stage.history.asking(talk, reader, Window(after=5)) for reader in (ann, bob)]
+            asked = [services.ask(talk, reader, Window(after=5)) for reader in (ann, bob)]
         first, second = (answer.result(20) for answer in asked)
         assert first.encoded_messages is second.encoded_messages
 
     def test_a_read_asked_for_after_a_write_sees_it_though_another_read_is_under_way(
-        self, stage: Stage, talk: ChatId, ann: UserId, bob: UserId
+        self, services: Services, talk: ChatId, ann: UserId, bob: UserId
     ) -> None:
-        with stage.wire.held("Query") as arrived:
-            early = stage.history.asking(talk, ann, Window(after=249))
+        with services.wire.held("Query") as arrived:
+            early = services.ask(talk, ann, Window(after=249))
             assert arrived.wait(10)
-            stage.committer.send(stage.draft(talk, ann, "news"))
-            late = stage.history.asking(talk, bob, Window(after=249))
+            services.send(services.draft(talk, ann, "latest"))
+            late = services.ask(talk, bob, Window(after=249))
         assert early.result(20).latest_sequence == 250
         assert [message.sequence for message in late.result(20).messages] == [250, 251]
 
 
 class TestFaults:
-    def test_a_store_that_is_away_fails_every_reader_and_the_next_read_is_fresh(
-        self, stage: Stage, talk: ChatId, ann: UserId
+    def test_an_unavailable_store_fails_every_reader_and_the_next_read_is_fresh(
+        self, services: Services, talk: ChatId, ann: UserId
     ) -> None:
-        stage.wire.fail("Query", [StoreUnavailable("away")])
+        services.wire.fail("Query", [StoreUnavailable("no answer")])
         with pytest.raises(StoreUnavailable):
-            stage.history.page(talk, ann, Window())
-        assert stage.page(talk, ann, limit=1) == [250]
+            services.page(talk, ann, Window())
+        assert services.sequences(talk, ann, limit=1) == [250]
 
     def test_readers_and_a_writer_at_once_always_see_a_dense_prefix(
-        self, stage: Stage, chat: ChatId, ann: UserId, bob: UserId
+        self, services: Services, chat: ChatId, ann: UserId, bob: UserId
     ) -> None:
         done = threading.Event()
         seen: list[list[int]] = []
 
         def read() -> None:
             while not done.is_set():
-                seen.append(stage.page(chat, bob, after=0))
+                seen.append(services.sequences(chat, bob, after=0))
 
         readers = [threading.Thread(target=read) for _ in range(4)]
         for reader in readers:
             reader.start()
         eventually(lambda: seen)
         for number in range(60):
-            stage.committer.send(stage.draft(chat, ann, f"id-{number}"))
+            services.send(services.draft(chat, ann, f"id-{number}"))
         done.set()
         for reader in readers:
             reader.join(20)
         assert all(page == list(range(1, len(page) + 1)) for page in seen)
-        assert stage.page(chat, bob, after=0) == list(range(1, 61))
+        assert services.sequences(chat, bob, after=0) == list(range(1, 61))

@@ -4,7 +4,7 @@ from prometheus_client import REGISTRY
 
 from foundation.kernel.ids import ChatId, UserId
 from tests.doubles import eventually
-from tests.integration.messaging.stage import Stage
+from tests.integration.messaging.services import Services
 
 NAMES = (
     "parley_commit_batch_messages_sum",
@@ -22,19 +22,19 @@ def samples() -> dict[str, float]:
 
 class TestMetrics:
     def test_each_message_is_counted_once_and_a_duplicate_as_such(
-        self, stage: Stage, chat: ChatId, ann: UserId
+        self, services: Services, chat: ChatId, ann: UserId
     ) -> None:
         before = samples()
         for number in range(5):
-            stage.committer.send(stage.draft(chat, ann, f"metric-{number}"))
-        stage.committer.send(stage.draft(chat, ann, "metric-0"))
+            services.send(services.draft(chat, ann, f"metric-{number}"))
+        services.send(services.draft(chat, ann, "metric-0"))
         eventually(lambda: samples()["parley_messages_sent_total"] - before["parley_messages_sent_total"] == 6)
         grown = {name: value - before[name] for name, value in samples().items()}
-        assert grown["parley_commit_batch_messages_sum"] == 6, "the repetition was tried, and cancelled"
+        assert grown["parley_commit_batch_messages_sum"] == 6, "the repeated message was tried, and cancelled"
         assert grown["parley_commit_batch_chats_count"] == grown["parley_commit_seconds_count"] == 6
         assert grown["parley_send_seconds_count"] == 6
         assert grown["parley_messages_duplicate_total"] == 1
 
-    def test_nothing_is_left_waiting(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
-        stage.committer.send(stage.draft(chat, ann))
+    def test_nothing_is_left_waiting(self, services: Services, chat: ChatId, ann: UserId) -> None:
+        services.send(services.draft(chat, ann))
         eventually(lambda: REGISTRY.get_sample_value("parley_ingest_waiting_drafts") == 0)

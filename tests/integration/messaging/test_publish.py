@@ -1,7 +1,8 @@
-"""The whole path with a real Kafka, which goes away and comes back."""
+"""The whole path with a real Kafka, also during and after an outage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -10,16 +11,15 @@ from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import EventLogUnavailable
 from foundation.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
-from foundation.stores.kafka.announcer import Announcer
 from tests.doubles import SettableClock, eventually, halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka
-from tests.integration.messaging.stage import Stage
+from tests.integration.messaging.services import Services
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[AnyKafka]:
-    """An engine of this module's own: nobody else notices when it stops."""
+    """An engine of this module's own: no other test notices when it stops."""
     engine = choice.make_kafka()
     with engine:
         yield engine
@@ -39,24 +39,19 @@ def producer(options: KafkaOptions) -> Iterator[EventProducer]:
 
 @contextmanager
 def outage(producer: EventProducer, engine: AnyKafka) -> Iterator[None]:
-    """Kafka is away, and its producer impatient meanwhile."""
-    patience, producer.timeout = producer.timeout, 1.0
-    try:
-        with halted(engine.process.pid):
-            yield
-    finally:
-        producer.timeout = patience
+    """Stop Kafka, and shorten the producer's timeout meanwhile."""
+    with pytest.MonkeyPatch.context() as patch, halted(engine.process.pid):
+        patch.setattr(producer, "_options", replace(producer._options, publish_timeout=1.0))
+        yield
 
 
 @pytest.fixture
-def stage(database: Database, clock: SettableClock, producer: EventProducer) -> Iterator[Stage]:
-    announcer = Announcer(producer)
+def services(database: Database, clock: SettableClock, producer: EventProducer) -> Iterator[Services]:
     warm_up = Event("MessagePersisted", "evt_0", clock.now(), "the first waits for the connection", {})
-    announcer.announce([Outgoing(warm_up)], timeout=30)
-    stage = Stage(database, clock, announcer=announcer)
-    yield stage
-    stage.close()
-    announcer.close()
+    producer.publish_and_wait([Outgoing(warm_up)], timeout=30)
+    services = Services(database, clock, producer=producer)
+    yield services
+    services.close()
 
 
 class Log:
@@ -87,32 +82,32 @@ def log(options: KafkaOptions, chat: ChatId) -> Iterator[Log]:
 
 class TestPublishing:
     def test_kafka_has_a_chats_messages_in_the_order_of_their_sequences(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log
+        self, services: Services, chat: ChatId, ann: UserId, log: Log
     ) -> None:
-        answers = [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(300)]
+        answers = [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(300)]
         for answer in answers:
             answer.result(20)
         eventually(lambda: log.holds(300), within=30)
         assert log.sequences == list(range(1, 301))
 
-    def test_an_outage_is_told_and_the_messages_are_published_in_order_without_a_retry(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka, producer: EventProducer
+    def test_an_outage_is_reported_and_the_messages_are_published_in_order_without_a_retry(
+        self, services: Services, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka, producer: EventProducer
     ) -> None:
-        stage.committer.send(stage.draft(chat, ann, "before"))
+        services.send(services.draft(chat, ann, "before"))
         with outage(producer, engine):
-            answers = [stage.committer.submit(stage.draft(chat, ann, f"during-{number}")) for number in range(60)]
+            answers = [services.submit(services.draft(chat, ann, f"during-{number}")) for number in range(60)]
             assert {type(answer.exception(20)) for answer in answers} == {EventLogUnavailable}
-            assert len(stage.stored(chat)) == 61
-        assert stage.committer.send(stage.draft(chat, ann, "after")).message.sequence == 62
+            assert len(services.stored(chat)) == 61
+        assert services.send(services.draft(chat, ann, "after")).message.sequence == 62
         eventually(lambda: log.holds(62), within=30)
         assert log.sequences == list(range(1, 63))
 
     def test_a_retry_after_an_outage_gets_the_first_sequence_and_publishes_it(
-        self, stage: Stage, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka, producer: EventProducer
+        self, services: Services, chat: ChatId, ann: UserId, log: Log, engine: AnyKafka, producer: EventProducer
     ) -> None:
         with outage(producer, engine), pytest.raises(EventLogUnavailable):
-            stage.committer.send(stage.draft(chat, ann))
-        again = stage.committer.send(stage.draft(chat, ann))
+            services.send(services.draft(chat, ann))
+        again = services.send(services.draft(chat, ann))
         assert (again.message.sequence, again.duplicate) == (1, True)
         eventually(lambda: log.holds(1), within=30)
         assert set(log.sequences) == {1}

@@ -2,7 +2,7 @@ import pytest
 
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.errors import StoreUnavailable
-from tests.integration.messaging.stage import Caller, Stage
+from tests.integration.messaging.services import Caller, Services
 
 MESSAGE_FIELDS = {
     "message_id",
@@ -65,12 +65,12 @@ class TestSending:
         ],
     )
     def test_a_bad_value_names_its_field_and_stores_nothing(
-        self, caller: Caller, path: str, stage: Stage, body: dict[str, object], status: int, code: str, field: str
+        self, caller: Caller, path: str, services: Services, body: dict[str, object], status: int, code: str, field: str
     ) -> None:
         answered, problem = caller.post(path, {"client_message_id": "id-1", "content": "hello", **body})
         assert (answered, problem["code"]) == (status, code)
         assert list(problem["errors"]) == [field]
-        assert stage.wire.requests == []
+        assert services.wire.requests == []
 
     @pytest.mark.parametrize("body", [b"", {}, {"content": "x"}, {"client_message_id": "id-1"}, [], "text", None, 7])
     def test_a_body_that_is_no_draft_is_422(self, caller: Caller, path: str, body: object) -> None:
@@ -84,11 +84,11 @@ class TestSending:
     def test_what_is_not_json_is_400(self, caller: Caller, path: str, body: bytes) -> None:
         assert caller.post(path, body)[0] == 400
 
-    def test_a_stranger_and_a_wrong_chat_get_the_same_404(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
+    def test_a_stranger_and_a_wrong_chat_get_the_same_404(self, services: Services, chat: ChatId, ann: UserId) -> None:
         body = {"client_message_id": "id-1", "content": "hello"}
         answers = [
-            Caller(stage.ids.user()).post(f"/api/chats/{chat}/messages", body),
-            Caller(ann).post(f"/api/chats/{stage.ids.chat()}/messages", body),
+            Caller(services.ids.user()).post(f"/api/chats/{chat}/messages", body),
+            Caller(ann).post(f"/api/chats/{services.ids.chat()}/messages", body),
             Caller(ann).post("/api/chats/nope/messages", body),
         ]
         assert [answer[0] for answer in answers] == [404] * 3
@@ -101,13 +101,17 @@ class TestSending:
         status, problem = Caller(bob).post(path, body)
         assert (status, problem["code"]) == (409, "client_message_id_conflict")
 
-    def test_while_kafka_is_away_it_is_503_fanout_unavailable(self, caller: Caller, path: str, stage: Stage) -> None:
-        stage.played.away = True
+    def test_while_kafka_is_unavailable_it_is_503_fanout_unavailable(
+        self, caller: Caller, path: str, services: Services
+    ) -> None:
+        services.fake_producer.unavailable = True
         status, problem = caller.post(path, {"client_message_id": "id-1", "content": "hello"})
         assert (status, problem["code"]) == (503, "fanout_unavailable")
 
-    def test_while_the_store_is_away_it_is_503_store_unavailable(self, caller: Caller, path: str, stage: Stage) -> None:
-        stage.wire.fail("BatchGetItem", [StoreUnavailable("away")])
+    def test_while_the_store_is_unavailable_it_is_503_store_unavailable(
+        self, caller: Caller, path: str, services: Services
+    ) -> None:
+        services.wire.fail("BatchGetItem", [StoreUnavailable("no answer")])
         status, problem = caller.post(path, {"client_message_id": "id-1", "content": "hello"})
         assert (status, problem["code"]) == (503, "store_unavailable")
 
@@ -117,8 +121,8 @@ class TestSending:
 
 class TestReading:
     @pytest.fixture(autouse=True)
-    def _talk(self, stage: Stage, chat: ChatId, ann: UserId) -> None:
-        for answer in [stage.committer.submit(stage.draft(chat, ann, f"id-{number}")) for number in range(120)]:
+    def _talk(self, services: Services, chat: ChatId, ann: UserId) -> None:
+        for answer in [services.submit(services.draft(chat, ann, f"id-{number}")) for number in range(120)]:
             answer.result(20)
 
     def test_without_a_place_it_is_the_newest_hundred(self, caller: Caller, path: str) -> None:
@@ -174,8 +178,8 @@ class TestReading:
         assert status == 422
         assert list(problem["errors"]) == ["sequence"]
 
-    def test_a_stranger_gets_404_everywhere(self, stage: Stage, path: str) -> None:
-        stranger = Caller(stage.ids.user())
+    def test_a_stranger_gets_404_everywhere(self, services: Services, path: str) -> None:
+        stranger = Caller(services.ids.user())
         for place in (path, f"{path}/7", f"{path}/999"):
             status, problem = stranger.get(place)
             assert (status, problem["code"]) == (404, "chat_not_found")

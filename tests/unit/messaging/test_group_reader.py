@@ -1,27 +1,36 @@
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from messaging.errors import Overloaded
 from messaging.services.group_reader import GroupReader
-from tests.doubles import eventually
 
 
 class Source:
-    """A slow store: each read takes a snapshot when it begins and ends when it is let go."""
+    """A slow store: each read takes a snapshot when it begins and ends when the gate lets it."""
 
     def __init__(self) -> None:
         self.value = 0
         self.reads: list[tuple[str, list[int]]] = []
-        self.gate = threading.Semaphore(0)
+        self._has_begun = asyncio.Condition()
+        self._gate = asyncio.Semaphore(0)
 
-    def read(self, key: str, questions: Sequence[int]) -> list[int | Exception]:
+    async def read(self, key: str, questions: Sequence[int]) -> list[int | Exception]:
         snapshot = self.value
-        self.reads.append((key, list(questions)))
-        assert self.gate.acquire(timeout=10)
+        async with self._has_begun:
+            self.reads.append((key, list(questions)))
+            self._has_begun.notify_all()
+        await self._gate.acquire()
         return [ValueError("no") if question < 0 else snapshot for question in questions]
+
+    def finish(self, reads: int = 1) -> None:
+        for _ in range(reads):
+            self._gate.release()
+
+    async def has_begun(self, reads: int) -> None:
+        async with self._has_begun, asyncio.timeout(10):
+            await self._has_begun.wait_for(lambda: len(self.reads) >= reads)
 
 
 @pytest.fixture
@@ -30,83 +39,112 @@ def source() -> Source:
 
 
 @pytest.fixture
-def reader(source: Source) -> Iterator[GroupReader[str, int, int]]:
-    with ThreadPoolExecutor(2) as executor:
-        yield GroupReader(source.read, executor=executor)
-        source.gate.release(100)
+async def reader(source: Source) -> AsyncIterator[GroupReader[str, int, int]]:
+    reader = GroupReader(source.read, limit=2)
+    yield reader
+    source.finish(100)
+    await reader.close()
 
 
 class TestSharing:
-    def test_a_question_asked_during_a_read_is_answered_by_a_later_one(
+    async def test_a_question_asked_during_a_read_is_answered_by_a_later_one(
         self, source: Source, reader: GroupReader[str, int, int]
     ) -> None:
         early = reader.ask("chat", 1)
-        eventually(lambda: len(source.reads) == 1)
+        await source.has_begun(1)
         source.value = 1
         late = reader.ask("chat", 2)
-        source.gate.release()
-        assert early.result(10) == 0
-        source.gate.release()
-        assert late.result(10) == 1
+        source.finish()
+        assert await early == 0
+        source.finish()
+        assert await late == 1
 
-    def test_all_who_wait_share_one_read(self, source: Source, reader: GroupReader[str, int, int]) -> None:
+    async def test_all_waiting_questions_share_one_read(
+        self, source: Source, reader: GroupReader[str, int, int]
+    ) -> None:
         first = reader.ask("chat", 0)
-        eventually(lambda: len(source.reads) == 1)
+        await source.has_begun(1)
         others = [reader.ask("chat", number) for number in range(1, 1001)]
-        source.gate.release(2)
-        assert first.result(10) == 0
-        assert {other.result(10) for other in others} == {0}
+        source.finish(2)
+        assert await first == 0
+        assert set(await asyncio.gather(*others)) == {0}
         assert source.reads == [("chat", [0]), ("chat", list(range(1, 1001)))]
 
-    def test_reads_of_one_key_never_overlap_and_other_keys_do_not_wait(
+    async def test_reads_of_one_key_never_overlap_and_other_keys_do_not_wait(
         self, source: Source, reader: GroupReader[str, int, int]
     ) -> None:
         futures = [reader.ask("a", 1)]
-        eventually(lambda: len(source.reads) == 1)
+        await source.has_begun(1)
         futures += [reader.ask("a", 2), reader.ask("b", 3)]
-        eventually(lambda: len(source.reads) == 2)
+        await source.has_begun(2)
         assert source.reads == [("a", [1]), ("b", [3])]
-        source.gate.release(3)
-        for future in futures:
-            future.result(10)
+        source.finish(3)
+        await asyncio.gather(*futures)
 
-    def test_nothing_is_kept_beyond_a_read(self, source: Source, reader: GroupReader[str, int, int]) -> None:
-        source.gate.release(2)
-        assert reader.ask("chat", 1).result(10) == 0
+    async def test_no_more_reads_run_than_the_limit(self, source: Source, reader: GroupReader[str, int, int]) -> None:
+        futures = [reader.ask(key, 1) for key in ("a", "b", "c")]
+        await source.has_begun(2)
+        futures.append(reader.ask("c", 2))
+        source.finish()
+        await source.has_begun(3)
+        assert source.reads == [("a", [1]), ("b", [1]), ("c", [1, 2])], "a question may join until the read begins"
+        source.finish(2)
+        await asyncio.gather(*futures)
+
+    async def test_nothing_is_kept_beyond_a_read(self, source: Source, reader: GroupReader[str, int, int]) -> None:
+        source.finish(2)
+        assert await reader.ask("chat", 1) == 0
         source.value = 5
-        assert reader.ask("chat", 1).result(10) == 5
+        assert await reader.ask("chat", 1) == 5
 
 
 class TestFailures:
-    def test_one_askers_failure_is_not_the_others(self, source: Source, reader: GroupReader[str, int, int]) -> None:
+    async def test_one_askers_failure_is_not_the_others(
+        self, source: Source, reader: GroupReader[str, int, int]
+    ) -> None:
         opening = reader.ask("chat", 0)
-        eventually(lambda: len(source.reads) == 1)
+        await source.has_begun(1)
         good, bad = reader.ask("chat", 1), reader.ask("chat", -1)
-        source.gate.release(2)
-        opening.result(10)
-        assert good.result(10) == 0
+        source.finish(2)
+        await opening
+        assert await good == 0
         with pytest.raises(ValueError, match="no"):
-            bad.result(10)
+            await bad
 
-    def test_a_read_that_fails_fails_everyone_who_shared_it_and_the_next_is_fresh(self) -> None:
-        failures = [RuntimeError("away")]
+    async def test_a_cancelled_asker_does_not_break_the_read_of_the_others(
+        self, source: Source, reader: GroupReader[str, int, int]
+    ) -> None:
+        cancelled, other = reader.ask("chat", 1), reader.ask("chat", 2)
+        await source.has_begun(1)
+        cancelled.cancel()
+        source.finish(2)
+        assert await other == 0
+        assert await reader.ask("chat", 3) == 0
 
-        def read(key: str, questions: Sequence[int]) -> list[int | Exception]:
+    async def test_a_read_that_fails_fails_every_question_that_shares_it_and_the_next_is_fresh(self) -> None:
+        failures = [RuntimeError("no answer")]
+
+        async def read(key: str, questions: Sequence[int]) -> list[int | Exception]:
             if failures:
                 raise failures.pop()
             return [7]
 
-        with ThreadPoolExecutor(1) as executor:
-            reader: GroupReader[str, int, int] = GroupReader(read, executor=executor)
-            with pytest.raises(RuntimeError, match="away"):
-                reader.ask("chat", 1).result(10)
-            assert reader.ask("chat", 1).result(10) == 7
+        reader: GroupReader[str, int, int] = GroupReader(read, limit=1)
+        shared = [reader.ask("chat", number) for number in range(3)]
+        answers = await asyncio.gather(*shared, return_exceptions=True)
+        assert [str(answer) for answer in answers] == ["no answer"] * 3
+        assert await reader.ask("chat", 1) == 7
 
-    def test_after_shutdown_a_question_fails_instead_of_hanging(self) -> None:
-        executor = ThreadPoolExecutor(1)
-        reader: GroupReader[str, int, int] = GroupReader(lambda key, questions: [1], executor=executor)
-        executor.shutdown()
+
+class TestClosing:
+    async def test_close_finishes_the_questions_that_were_asked_and_refuses_later_ones(
+        self, source: Source, reader: GroupReader[str, int, int]
+    ) -> None:
+        reading = reader.ask("chat", 1)
+        await source.has_begun(1)
+        waiting = reader.ask("chat", 2)
+        source.finish(2)
+        await reader.close()
+        assert (reading.result(), waiting.result()) == (0, 0)
         with pytest.raises(Overloaded):
-            reader.ask("chat", 1).result(10)
-        with pytest.raises(Overloaded):
-            reader.ask("chat", 1).result(10)
+            reader.ask("chat", 3)

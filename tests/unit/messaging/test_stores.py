@@ -3,12 +3,10 @@ from datetime import UTC, datetime
 import pytest
 
 from foundation.kernel.ids import ChatId, MessageId, UserId
-from foundation.stores.dynamodb import Database, DynamoDBOptions
-from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
+from foundation.stores.dynamodb import TRANSACTION_ITEMS, AsyncDatabase, DynamoDBOptions
 from messaging.domain import MAX_CONTENT_BYTES, MAX_SEQUENCE, Message
 from messaging.models import IdempotencyKeyModel, MessageModel
-from messaging.stores.idempotency import IdempotencyKeyStore
-from messaging.stores.messages import MessageStore, item_of, message_of
+from messaging.stores.messages import IdempotencyKeyStore, MessageStore, item_of, message_of
 
 NOW = datetime(2026, 1, 30, 14, 30, tzinfo=UTC)
 TRANSACTION_BYTES = 4 * 1024 * 1024
@@ -28,9 +26,9 @@ def message(content: str = "hello", sequence: int = 7) -> Message:
 
 
 @pytest.fixture
-def database() -> Database:
+def database() -> AsyncDatabase:
     """Never reached: these tests build requests and send none."""
-    return Database(DynamoDBOptions(region="us-east-1", endpoint_url="http://127.0.0.1:9", table_prefix="p_"))
+    return AsyncDatabase(DynamoDBOptions(region="us-east-1", endpoint_url="http://127.0.0.1:9", table_prefix="p_"))
 
 
 class TestItems:
@@ -42,19 +40,19 @@ class TestItems:
     def test_a_message_survives_the_store(self) -> None:
         assert message_of(item_of(message())) == message()
 
-    def test_a_key_is_readable_by_its_model(self, database: Database) -> None:
-        item = IdempotencyKeyStore(database).remembering(message(), now=NOW).request["Put"]["Item"]
+    def test_a_key_is_readable_by_its_model(self, database: AsyncDatabase) -> None:
+        item = IdempotencyKeyStore(database).inserting(message(), now=NOW).request["Put"]["Item"]
         assert IdempotencyKeyModel.from_raw_data(item).serialize() == item
         assert item.keys() == IdempotencyKeyModel.get_attributes().keys() - {"created_chat_id"}
 
-    def test_writes_go_to_the_prefixed_tables(self, database: Database) -> None:
+    def test_writes_go_to_the_prefixed_tables(self, database: AsyncDatabase) -> None:
         assert MessageStore(database).storing(message()).request["Put"]["TableName"] == "p_messages"
-        key = IdempotencyKeyStore(database).remembering(message(), now=NOW)
+        key = IdempotencyKeyStore(database).inserting(message(), now=NOW)
         assert key.request["Put"]["TableName"] == "p_idempotency_keys"
 
-    def test_a_full_transaction_of_the_largest_items_is_far_from_4_mb(self, database: Database) -> None:
+    def test_a_full_transaction_of_the_largest_items_is_far_from_4_mb(self, database: AsyncDatabase) -> None:
         largest = message("x" * MAX_CONTENT_BYTES, MAX_SEQUENCE)
-        key = IdempotencyKeyStore(database).remembering(largest, now=NOW).request["Put"]["Item"]
+        key = IdempotencyKeyStore(database).inserting(largest, now=NOW).request["Put"]["Item"]
         sizes = [
             sum(len(name) + len(value) for name, typed in item.items() for value in typed.values())
             for item in (item_of(largest), key)

@@ -4,7 +4,7 @@ import pytest
 
 from foundation.kernel.errors import RateLimited
 from foundation.kernel.ids import UserId
-from messaging.services.allowance import SendAllowance
+from messaging.services.committer import SendRateLimiter
 
 ANN, BOB = UserId("user_ann"), UserId("user_bob")
 
@@ -16,33 +16,33 @@ class Time:
         return self.now
 
 
-class TestSendAllowance:
+class TestSendRateLimiter:
     def test_a_burst_passes_and_the_next_does_not(self) -> None:
-        allowance = SendAllowance(rate=10, burst=3, monotonic=Time())
+        limiter = SendRateLimiter(rate=10, burst=3, monotonic=Time())
         for _ in range(3):
-            allowance.take(ANN)
+            limiter.take(ANN)
         with pytest.raises(RateLimited) as refused:
-            allowance.take(ANN)
+            limiter.take(ANN)
         assert refused.value.retry_after == pytest.approx(0.1)
 
     def test_users_do_not_share(self) -> None:
-        allowance = SendAllowance(rate=10, burst=1, monotonic=Time())
-        allowance.take(ANN)
-        allowance.take(BOB)
+        limiter = SendRateLimiter(rate=10, burst=1, monotonic=Time())
+        limiter.take(ANN)
+        limiter.take(BOB)
         with pytest.raises(RateLimited):
-            allowance.take(BOB)
+            limiter.take(BOB)
 
     def test_it_refills_with_time_and_up_to_the_burst(self) -> None:
         time = Time()
-        allowance = SendAllowance(rate=10, burst=2, monotonic=time)
+        limiter = SendRateLimiter(rate=10, burst=2, monotonic=time)
         for _ in range(2):
-            allowance.take(ANN)
+            limiter.take(ANN)
         time.now = 0.1
-        allowance.take(ANN)
+        limiter.take(ANN)
         with pytest.raises(RateLimited):
-            allowance.take(ANN)
+            limiter.take(ANN)
         time.now = 1000.0
         for _ in range(2):
-            allowance.take(ANN)
+            limiter.take(ANN)
         with pytest.raises(RateLimited):
-            allowance.take(ANN)
+            limiter.take(ANN)
