@@ -1,4 +1,4 @@
-"""What arrives, and how far."""
+"""Watermarks and inbox entries."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class InboxEntry:
-    """A chat as its member finds it: what was said last, and how much of it has not arrived yet."""
+    """A chat in a member's inbox, with its last message and unread count."""
 
     listed: ListedChat
     last_acked_sequence: int

@@ -1,4 +1,4 @@
-"""How delivery fails."""
+"""The errors of delivery."""
 
 from foundation.kernel.errors import Invalid
 

@@ -1,4 +1,4 @@
-"""`delivery_state`, as ADR-007 §2.7 defines it. Private to this app."""
+"""The table `delivery_state` (docs/architecture.md). Private to this app."""
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 

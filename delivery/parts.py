@@ -7,23 +7,22 @@ from dataclasses import dataclass
 
 import redis
 import redis.asyncio
+from redis.exceptions import RedisError
 
 from accounts.services.verification import TokenVerifier
 from chats.parts import Chats
-from delivery.fanout.gaps import Gaps, ReadBetween
-from delivery.fanout.members import ListMembers, MemberCache
-from delivery.fanout.processor import Processor
-from delivery.fanout.worker import Worker
+from delivery.fanout.processor import Gaps, Processor, ReadBetween
 from delivery.gateway.consumer import GatewayParts
 from delivery.gateway.control import ChannelLayer, ControlListener
 from delivery.gateway.hub import Hub
 from delivery.services.ack_buffer import AckBuffer
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
-from delivery.stores.connections import Routes
+from delivery.stores.connections import ListMembers, MemberCache, Routes
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
+from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import IdFactory, SessionId
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventConsumer, KafkaOptions
@@ -54,7 +53,13 @@ def assemble(database: Database, *, chats: Chats, messaging: Messaging, cursors:
     store = WatermarkStore(database)
     watermarks = Watermarks(database=database, store=store, posting=chats.posting, cursors=cursors, clock=clock)
     return Delivery(
-        inbox=Inbox(chats=chats.listing, history=messaging.history, watermarks=store, cursors=cursors),
+        inbox=Inbox(
+            chats=chats.listing,
+            history=messaging.history,
+            watermarks=store,
+            loop=database.loop,
+            cursors=cursors,
+        ),
         watermarks=watermarks,
         acks=AckBuffer(watermarks),
     )
@@ -96,9 +101,24 @@ def assemble_gateway(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Fanout:
+    """A worker of the consumer group `fanout`."""
+
+    consumer: EventConsumer
+    processor: Processor
+
+    def run(self) -> None:
+        """Deliver events until `stop`. While an engine is away the events wait."""
+        self.consumer.run(self.processor.process, retry_on=(Unavailable, RedisError))
+
+    def stop(self) -> None:
+        self.consumer.stop()
+
+
 def assemble_fanout(
     *, redis: "redis.Redis", kafka: KafkaOptions, list_members: ListMembers, read_between: ReadBetween
-) -> Worker:
+) -> Fanout:
     gaps = Gaps(read_between)
     processor = Processor(members=MemberCache(redis, list_members=list_members), routes=Routes(redis), gaps=gaps)
-    return Worker(consumer=EventConsumer(kafka, group="fanout", on_revoke=gaps.forget), processor=processor)
+    return Fanout(EventConsumer(kafka, group="fanout", on_revoke=gaps.forget), processor)

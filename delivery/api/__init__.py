@@ -1,1 +1,1 @@
-"""The REST face of `delivery`: translates, makes one service call, translates back."""
+"""The REST API of delivery. A view validates the request, makes one service call and renders the result."""

@@ -1,5 +1,5 @@
-"""The fanout plane: from the event log to whoever is online.
+"""The fanout plane: from Kafka to the gateways of online members.
 
-Reads Kafka and DynamoDB, writes Redis only; its DynamoDB client refuses to write. Delivers at least once: progress is
-remembered after the work is done, and clients show a sequence once.
+Reads Kafka and DynamoDB, writes Redis only; its DynamoDB client refuses to write. Delivers at least once: offsets are
+committed after the work, and clients show each sequence once.
 """

@@ -1,5 +1,4 @@
-"""The connection plane: WebSockets, who is connected where, and what waits to be written to whom.
+"""The connection plane: WebSockets, their registration in Redis, and the frames that wait for them.
 
-Writes Redis only. What must last, a message or a watermark, goes through services of the durability plane; nothing
-here publishes to Kafka.
+Writes Redis only. Messages and watermarks go through services of the durability plane; nothing here publishes to Kafka.
 """

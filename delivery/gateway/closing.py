@@ -1,10 +1,10 @@
-"""Why a socket is closed, in the contract's codes."""
+"""The close codes of the protocol."""
 
 from enum import IntEnum
 
 from prometheus_client import Counter
 
-CLOSED = Counter("parley_gateway_closes_total", "Sockets that the gateway ended, by reason.", ["reason"])
+CLOSED = Counter("parley_gateway_closes_total", "Sockets that the gateway closed, by reason.", ["reason"])
 
 
 class Close(IntEnum):

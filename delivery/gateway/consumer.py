@@ -1,14 +1,15 @@
-"""One WebSocket: reads frames in order, hands them to services, writes the answers.
+"""One WebSocket: parses frames in order, calls services, writes their answers.
 
-Nothing here waits for a store: sends, acknowledgements and syncs run elsewhere and answer through the outbox, so a slow
-store call stalls neither this socket nor another. Sends are handed over in the order they arrive.
+Nothing here waits for a store: sends, acknowledgements and syncs are futures that answer through the outbox, so a slow
+store stalls neither this socket nor another. Drafts are submitted in the order of their frames.
 """
 
 import asyncio
 import itertools
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,8 @@ from channels.exceptions import StopConsumer
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Request, SendMessage, SyncRequest
-from delivery.gateway.hub import NEVER, Hub
+from delivery.gateway.hub import UNREGISTERED, Hub
 from delivery.gateway.outbox import Outbox
-from delivery.gateway.patience import Patience
 from delivery.services.ack_buffer import AckBuffer
 from delivery.services.watermarks import Pair
 from delivery.stores.connections import Registration
@@ -28,8 +28,7 @@ from foundation.kernel.caller import Caller
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
 from foundation.kernel.ids import IdFactory
-from foundation.kernel.promise import Promise
-from foundation.server.extension import LINE
+from foundation.server.extension import SOCKET_EXTENSION
 from messaging.domain import Draft
 from messaging.services.committer import Committer
 from messaging.services.history import History, Window
@@ -41,9 +40,49 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 HEARTBEAT_INTERVAL = 30
 TOKEN_GRACE = 60.0
-MAX_UNDER_WAY = 1_000
+MAX_REQUESTS_IN_FLIGHT = 1_000
 MAX_ACKED = 1_000
-FRAMES_IN_A_ROW = 64
+EVENTS_PER_TURN = 64
+
+BAD_FRAMES_IN_A_ROW = 20
+FRAME_RATE = 300.0
+FRAME_BURST = 2_000.0
+MAX_REFUSALS = 1_000
+REFUSALS_WINDOW = 10.0
+
+
+class AbuseLimits:
+    """How many frames a socket may send, and how many bad or refused ones before it is closed."""
+
+    def __init__(self) -> None:
+        self._bad_frames = 0
+        self._tokens = FRAME_BURST
+        self._at: float | None = None
+        self._refusals: deque[float] = deque()
+
+    def require_pace(self, now: float) -> None:
+        """Take a token for a frame of any kind. Raises `RateLimited`."""
+        earlier = now if self._at is None else self._at
+        self._tokens = min(FRAME_BURST, self._tokens + (now - earlier) * FRAME_RATE)
+        self._at = now
+        if self._tokens < 1:
+            raise RateLimited("Too many frames", retry_after=1 / FRAME_RATE)
+        self._tokens -= 1
+
+    def good_frame(self) -> None:
+        self._bad_frames = 0
+
+    def bad_frame(self) -> bool:
+        """Count a bad frame; True when there were too many in a row."""
+        self._bad_frames += 1
+        return self._bad_frames >= BAD_FRAMES_IN_A_ROW
+
+    def refusal(self, now: float) -> bool:
+        """Count a frame refused for its pace; True when there were too many within the window."""
+        self._refusals.append(now)
+        while self._refusals[0] < now - REFUSALS_WINDOW:
+            self._refusals.popleft()
+        return len(self._refusals) > MAX_REFUSALS
 
 
 @dataclass(frozen=True)
@@ -63,35 +102,35 @@ class GatewayParts:
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
-    """Given its parts by `as_asgi(parts=...)`."""
+    """Gets its parts by `as_asgi(parts=...)`."""
 
     registration: Registration
-    registered_at = NEVER
+    registered_at = UNREGISTERED
     deliver: Callable[[frames.Frame], None]
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
-        self._patience = Patience()
+        self._limits = AbuseLimits()
         self._acked: set[Pair] = set()
-        self._under_way = 0
-        self._ended = False
-        self._checking: asyncio.Task[None] | None = None
+        self._in_flight = 0
+        self._is_closed = False
+        self._authenticating: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Channels would wait for a channel layer too, with a task for every frame: the hub listens for all sockets."""
+        """Instead of Channels' own loop, which listens to a channel layer with a task for every frame."""
         self.scope, self.base_send = scope, send
         try:
             for number in itertools.count(1):
                 await self.dispatch(await receive())
-                if number % FRAMES_IN_A_ROW == 0:
-                    await asyncio.sleep(0)  # a queue that is not empty would never let others have their turn
+                if number % EVENTS_PER_TURN == 0:
+                    await asyncio.sleep(0)  # receiving from a queue that is not empty does not yield to other tasks
         except StopConsumer:
             pass
         finally:
             await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Channels would first close old database connections, in a thread, for every frame: sockets use none."""
+        """Instead of Channels' own, which closes old database connections in a thread for every frame."""
         match message["type"]:
             case "websocket.receive":
                 await self.websocket_receive(message)
@@ -100,30 +139,30 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             case "websocket.disconnect":
                 await self.websocket_disconnect(message)
 
-    # The socket's life
+    # The life of a socket
 
     async def websocket_connect(self, event: dict[str, Any]) -> None:
         self._loop = asyncio.get_running_loop()
-        knock = handshake.read(self.scope)
-        self._line = self.scope.get("extensions", {}).get(LINE)
-        self._outbox = Outbox(self._write, line=self._line, overflow=lambda: self.end(Close.TOO_SLOW))
+        hello = handshake.parse(self.scope)
+        self._extension = self.scope.get("extensions", {}).get(SOCKET_EXTENSION)
+        self._outbox = Outbox(self._write, extension=self._extension, on_overflow=lambda: self.end(Close.TOO_SLOW))
         self.deliver = self._outbox.put
-        if knock.token is None or not knock.comes_from(self._parts.allowed_origins):
+        if hello.token is None or not hello.is_from(self._parts.allowed_origins):
             await self._refuse()
         try:
-            self._caller = await self._verified(knock.token or "")
+            self._caller = await self._verify(hello.token or "")
         except ParleyError as error:
-            await self.send({"type": "websocket.accept", "subprotocol": knock.subprotocol})
-            await self._refuse(_close_for(error))
-        await self.send({"type": "websocket.accept", "subprotocol": knock.subprotocol})
+            await self.send({"type": "websocket.accept", "subprotocol": hello.subprotocol})
+            await self._refuse(handshake.close_code_for(error))
+        await self.send({"type": "websocket.accept", "subprotocol": hello.subprotocol})
         if self._parts.hub.draining:
             await self._refuse(Close.RESTART)
-        await self._enter()
+        await self._register()
 
-    async def _enter(self) -> None:
-        """Reachable first, then `connected`: what the client syncs after that frame misses nothing."""
+    async def _register(self) -> None:
+        """Register first, then send `connected`: a client that syncs after that frame misses nothing."""
         hub, caller = self._parts.hub, self._caller
-        self._last_heard = self._loop.time()
+        self._last_frame_at = self._loop.time()
         self.registration = Registration(
             connection_id=self._parts.ids.connection(hub.gateway_id),
             user_id=caller.user_id,
@@ -144,87 +183,86 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
                 }
             )
         )
-        if self._line is not None:
-            self._line.bring_frames(self._take_at_once)
+        if self._extension is not None:
+            self._extension.subscribe(self._on_frame)
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
-        """A frame that had to wait its turn."""
-        await self._checked()
-        self._take(event.get("text"))
-        await self._checked()
-        if self._line is not None:
-            self._line.frame_taken()
+        """Handle a frame that arrived as an ASGI event."""
+        await self._wait_for_authentication()
+        self._handle(event.get("text"))
+        await self._wait_for_authentication()
+        if self._extension is not None:
+            self._extension.frame_handled()
 
-    def _take_at_once(self, text: str) -> bool:
-        """Whether the frame was dealt with; one behind a token that was being checked goes the longer way."""
-        if self._checking is not None:
+    def _on_frame(self, text: str) -> bool:
+        """Handle a frame directly; False while a token is being verified: the frame then waits as an ASGI event."""
+        if self._authenticating is not None:
             return False
         try:
-            self._take(text)
+            self._handle(text)
         except Exception:
             log.exception("a frame could not be handled")
             self.end(Close.INTERNAL)
         return True
 
-    async def _checked(self) -> None:
-        """Nothing passes a token that is being checked."""
-        if self._checking is not None:
-            await self._checking
-            self._checking = None
+    async def _wait_for_authentication(self) -> None:
+        if self._authenticating is not None:
+            await self._authenticating
+            self._authenticating = None
 
-    def _take(self, text: str | None) -> None:
-        """After the end, frames are only taken out of the way of the client's own goodbye."""
-        if self._ended:
+    def _handle(self, text: str | None) -> None:
+        """Handle a frame; after the close, drop it."""
+        if self._is_closed:
             return
-        self._last_heard = self._loop.time()
+        self._last_frame_at = self._loop.time()
         if text is None:
             self.end(Close.NOT_TEXT)
             return
         try:
-            self._patience.require_pace(self._last_heard)
-            request = frames.read(text)
-            self._patience.good_frame()
+            self._limits.require_pace(self._last_frame_at)
+            request = frames.parse(text)
+            self._limits.good_frame()
         except RateLimited as error:
-            self._complain(error, **frames.subject(text))
+            self._send_error(error, **frames.subject(text))
         except ParleyError as error:
-            self._complain(error)
+            self._send_error(error)
         else:
-            self._handle(request)
+            self._serve(request)
 
     async def websocket_disconnect(self, event: dict[str, Any]) -> None:
         raise StopConsumer
 
     async def _leave(self) -> None:
-        """However it ended. What was acknowledged is written now."""
-        self._ended = True
-        if self._checking is not None:
-            self._checking.cancel()
+        """Clean up, however the socket ended. Its acknowledgements are written now."""
+        self._is_closed = True
+        if self._authenticating is not None:
+            self._authenticating.cancel()
         if hasattr(self, "_outbox"):
             self._outbox.close()
-        self._parts.acks.hurry(self._acked)
+        self._parts.acks.flush(self._acked)
         if hasattr(self, "registration"):
             await self._parts.hub.remove(self)
 
-    # What the hub asks of a socket
+    # Called by the hub
 
     def end(self, close: Close) -> None:
-        """Close once; what still waits to be written is dropped, the client finds it by syncing."""
-        if not self._ended:
-            self._ended = True
+        """Close the socket once. Frames that wait are dropped: the client finds their messages by syncing."""
+        if not self._is_closed:
+            self._is_closed = True
             CLOSED.labels(close.name.lower()).inc()
             self._outbox.close()
-            self._run(self.send({"type": "websocket.close", "code": int(close)}))
+            self._closing = asyncio.ensure_future(self.send({"type": "websocket.close", "code": int(close)}))
 
     def overdue(self, now: float) -> Close | None:
-        if now - self._last_heard > 2 * HEARTBEAT_INTERVAL:
+        if now - self._last_frame_at > 2 * HEARTBEAT_INTERVAL:
             return Close.HEARTBEAT_MISSED
         if (self._parts.clock.now() - self._caller.expires_at).total_seconds() > self._parts.token_grace:
             return Close.UNAUTHENTICATED
         return None
 
-    # Frames
+    # Requests
 
-    def _handle(self, request: Request) -> None:
+    def _serve(self, request: Request) -> None:
         match request:
             case SendMessage():
                 self._send_message(request)
@@ -237,8 +275,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
                     frames.plain({"type": "heartbeat_ack", "server_time": to_iso(self._parts.clock.now())})
                 )
             case Authenticate():
-                # What follows waits for the outcome.
-                self._checking = asyncio.ensure_future(self._authenticate(request))
+                # Later frames wait for the outcome.
+                self._authenticating = asyncio.ensure_future(self._authenticate(request))
 
     def _send_message(self, request: SendMessage) -> None:
         about = {"client_message_id": request.client_message_id, "chat_id": request.chat_id}
@@ -254,7 +292,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._require_room()
             self._answer(self._parts.committer.submit(draft), frames.sent, about)
         except ParleyError as error:
-            self._complain(error, **about)
+            self._send_error(error, **about)
 
     def _ack(self, request: Ack) -> None:
         user_id, chat_id = self._caller.user_id, request.chat_id
@@ -263,17 +301,17 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
                 user_id,
                 chat_id,
                 request.sequence,
-                refused=lambda error: self._parts.hub.post(self.deliver, frames.failed(error, chat_id=chat_id)),
+                on_refused=lambda error: self.deliver(frames.failed(error, chat_id=chat_id)),
             )
         except ParleyError as error:
-            self._complain(error, chat_id=chat_id)
+            self._send_error(error, chat_id=chat_id)
         else:
-            self._note_acked((user_id, chat_id))
+            self._remember_acked((user_id, chat_id))
 
-    def _note_acked(self, pair: Pair) -> None:
-        """What to write at once when the connection ends; bounded, whatever a client acknowledges."""
+    def _remember_acked(self, pair: Pair) -> None:
+        """Remember what to write at once when the connection ends; bounded, whatever a client acknowledges."""
         if len(self._acked) >= MAX_ACKED:
-            self._parts.acks.hurry(self._acked)
+            self._parts.acks.flush(self._acked)
             self._acked.clear()
         self._acked.add(pair)
 
@@ -282,26 +320,26 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         window = Window(after=request.last_acked_sequence, limit=request.limit)
         try:
             self._require_room()
-            page = self._parts.history.asking(chat_id, self._caller.user_id, window)
+            page = self._parts.history.ask(chat_id, self._caller.user_id, window)
             self._answer(page, lambda page: frames.sync_batch(chat_id, page), {"chat_id": chat_id})
         except ParleyError as error:
-            self._complain(error, chat_id=chat_id)
+            self._send_error(error, chat_id=chat_id)
 
     async def _authenticate(self, request: Authenticate) -> None:
-        """Go on with a fresh token of the same session, by which the connection is known; any other ends it."""
+        """Continue with a fresh token of the same session; a token of another session closes the socket."""
         try:
-            caller = self._same_session(await self._verified(request.access_token))
+            caller = self._require_same_session(await self._verify(request.access_token))
         except Unavailable as error:
-            self._complain(error)
+            self._send_error(error)
         except ParleyError as error:
-            self.end(_close_for(error))
+            self.end(handshake.close_code_for(error))
         except Exception:
-            log.exception("a token could not be checked")
+            log.exception("a token could not be verified")
             self.end(Close.INTERNAL)
         else:
             self._caller = caller
 
-    def _same_session(self, caller: Caller) -> Caller:
+    def _require_same_session(self, caller: Caller) -> Caller:
         if caller.session_id != self._caller.session_id:
             raise Unauthenticated("The token is another session's")
         return caller
@@ -310,53 +348,41 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     def _require_room(self) -> None:
         """Raises `Unavailable` for a client that asks faster than it is served."""
-        if self._under_way >= MAX_UNDER_WAY:
+        if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
             raise Unavailable("Too many of your requests are under way", retry_after=1.0)
 
     def _answer(
-        self, awaited: "Promise[Any] | Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]
+        self, future: "asyncio.Future[Any]", render: Callable[[Any], frames.Frame], about: dict[str, str]
     ) -> None:
-        """Write the answer when it is there."""
-        self._under_way += 1
-        post = self._parts.hub.post
-        awaited.add_done_callback(lambda done: post(self._answered, done, told, about))
+        """Send the result when the future is done, or its error."""
+        self._in_flight += 1
 
-    def _answered(
-        self, done: "Promise[Any] | Future[Any]", told: Callable[[Any], frames.Frame], about: dict[str, str]
-    ) -> None:
-        self._under_way -= 1
-        error = done.exception()
-        if error is None:
-            self._outbox.put(told(done.result()))
-        else:
-            named = error if isinstance(error, ParleyError) else ParleyError(repr(error))
-            self._outbox.put(frames.failed(named, **about))
+        def on_done(done: "asyncio.Future[Any]") -> None:
+            self._in_flight -= 1
+            error = done.exception()
+            if error is None:
+                self._outbox.put(render(done.result()))
+            else:
+                named = error if isinstance(error, ParleyError) else ParleyError(repr(error))
+                self._outbox.put(frames.failed(named, **about))
 
-    def _complain(self, error: ParleyError, **about: str) -> None:
-        """Tell the client what is wrong; one that goes on regardless is closed."""
+        future.add_done_callback(on_done)
+
+    def _send_error(self, error: ParleyError, **about: str) -> None:
+        """Send an error frame; close the socket of a client that keeps causing them."""
         self._outbox.put(frames.failed(error, **about))
-        if isinstance(error, BadFrame) and self._patience.is_out_with_bad_frame():
+        if isinstance(error, BadFrame) and self._limits.bad_frame():
             self.end(Close.PROTOCOL)
-        if isinstance(error, RateLimited) and self._patience.is_out_with_flood(self._loop.time()):
+        if isinstance(error, RateLimited) and self._limits.refusal(self._loop.time()):
             self.end(Close.RATE_LIMITED)
 
-    async def _verified(self, token: str) -> Caller:
+    async def _verify(self, token: str) -> Caller:
         return await self._loop.run_in_executor(self._parts.executor, self._parts.verify, token)
 
     async def _refuse(self, close: Close = Close.UNAUTHENTICATED) -> None:
-        self._ended = True
+        self._is_closed = True
         await self.send({"type": "websocket.close", "code": int(close)})
         raise StopConsumer
 
     async def _write(self, text: str) -> None:
         await self.send({"type": "websocket.send", "text": text})
-
-    def _run(self, work: Awaitable[None]) -> None:
-        self._farewell = asyncio.ensure_future(work)
-
-
-def _close_for(error: ParleyError) -> Close:
-    """A token that cannot be checked just now may be good: its client is to come again."""
-    if isinstance(error, Unavailable):
-        return Close.RESTART
-    return Close.SESSION_REVOKED if error.code == "session_revoked" else Close.UNAUTHENTICATED

@@ -1,4 +1,4 @@
-"""What other processes tell this gateway: which sessions have ended."""
+"""Control messages from other processes: sessions that were revoked."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from foundation.stores.redis.control import GROUP, SESSION_REVOKED
 
 
 class ChannelLayer(Protocol):
-    """As much of a channel layer as is needed to listen."""
+    """The methods of a channel layer that a listener needs."""
 
     async def new_channel(self) -> str: ...
 

@@ -1,9 +1,10 @@
-"""The WebSocket's language: client frames read into requests, server frames written once for all who get them."""
+"""WebSocket frames: client frames are parsed into requests, server frames are encoded once for all receivers."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -59,8 +60,8 @@ class Authenticate:
 Request = SendMessage | Ack | SyncRequest | Heartbeat | Authenticate
 
 
-def read(text: str) -> Request:
-    """Raises `BadFrame`. Fields that are not known are left alone: a newer client may send them."""
+def parse(text: str) -> Request:
+    """Parse a client's frame. Ignores unknown fields: a newer client may send them. Raises `BadFrame`."""
     try:
         frame = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -91,9 +92,9 @@ def read(text: str) -> Request:
 
 
 def subject(text: str) -> dict[str, str]:
-    """What a frame that will not be handled was about, so that its client knows what to repeat."""
+    """The ids in a frame that is refused unhandled, so that the client knows what to repeat."""
     try:
-        request = read(text)
+        request = parse(text)
     except BadFrame:
         return {}
     names = ("client_message_id", "chat_id")
@@ -116,7 +117,7 @@ def _whole(frame: Mapping[str, Any], name: str, *, least: int, most: int, defaul
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages of one chat, ascending, on their way to one connection or a thousand: encoded once."""
+    """Messages of one chat, ascending, encoded once for any number of connections."""
 
     chat_id: str
     first: int
@@ -131,8 +132,8 @@ class Messages:
         return b'{"type":"message_batch","chat_id":"%b","messages":[%b]}' % (chat_id, bodies)
 
     @cached_property
-    def wire(self) -> bytes:
-        return _framed(self.payload)
+    def encoded(self) -> bytes:
+        return _encode(self.payload)
 
     def follows(self, other: "Messages") -> bool:
         return self.chat_id == other.chat_id and self.first > other.last
@@ -140,21 +141,49 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Any other frame, as it is."""
+    """Any other frame."""
 
     payload: bytes
 
     @property
-    def wire(self) -> bytes:
-        return _framed(self.payload)
+    def encoded(self) -> bytes:
+        return _encode(self.payload)
 
 
 Frame = Messages | Plain
 
 
+def group_by_connection(payloads: Iterable[bytes]) -> Iterator[tuple[str, list[Frame]]]:
+    """Each connection with its frames, in the order in which the fanout published them.
+
+    Connections with the same frames share them, encoded once. A payload that cannot be read is logged.
+    """
+    waiting: dict[str, list[Frame]] = {}
+    for connection_ids, frames in chain.from_iterable(map(_deliveries, payloads)):
+        for connection_id in connection_ids:
+            waiting.setdefault(connection_id, []).extend(frames)
+    shared: dict[tuple[int, ...], list[Frame]] = {}
+    for connection_id, frames in waiting.items():
+        identity = tuple(map(id, frames))
+        if identity not in shared:
+            shared[identity] = coalesce(frames)
+        yield connection_id, shared[identity]
+
+
+def _deliveries(payload: bytes) -> list[tuple[list[str], list[Frame]]]:
+    try:
+        return [
+            (delivery["connection_ids"], delivered(delivery["messages"]))
+            for delivery in orjson.loads(payload)["deliveries"]
+        ]
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        log.exception("a delivery cannot be read")
+        return []
+
+
 def delivered(frames: Sequence[dict[str, Any]]) -> list[Frame]:
-    """What the fanout sent, ready to be written: messages of one chat that follow each other together."""
-    return joined([_message(frame) if frame.get("type") == "message" else plain(frame) for frame in frames])
+    """The frames that the fanout published, ready to be written."""
+    return coalesce([_message(frame) if frame.get("type") == "message" else plain(frame) for frame in frames])
 
 
 def _message(frame: dict[str, Any]) -> Messages:
@@ -162,8 +191,8 @@ def _message(frame: dict[str, Any]) -> Messages:
     return Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (orjson.dumps(frame),))
 
 
-def joined(frames: Sequence[Frame]) -> list[Frame]:
-    """The same frames, runs of messages of one chat put together as far as a batch may hold them."""
+def coalesce(frames: Sequence[Frame]) -> list[Frame]:
+    """Join consecutive messages of one chat into batches of at most `MAX_BATCH`."""
     ready: list[Frame] = []
     run: list[Messages] = []
     for frame in frames:
@@ -172,18 +201,18 @@ def joined(frames: Sequence[Frame]) -> list[Frame]:
             and frame.follows(run[-1])
             and sum(len(each.bodies) for each in run) + len(frame.bodies) <= MAX_BATCH
         ):
-            ready.append(_together(run))
+            ready.append(_join(run))
             run = []
         if isinstance(frame, Messages):
             run.append(frame)
         else:
             ready.append(frame)
     if run:
-        ready.append(_together(run))
+        ready.append(_join(run))
     return ready
 
 
-def _together(run: Sequence[Messages]) -> Messages:
+def _join(run: Sequence[Messages]) -> Messages:
     if len(run) == 1:
         return run[0]
     bodies = tuple(body for messages in run for body in messages.bodies)
@@ -210,7 +239,7 @@ def sent(answer: Sent) -> Plain:
 
 
 def sync_batch(chat_id: ChatId, page: Page) -> Plain:
-    """The page's messages were encoded once, for everyone who asked for it."""
+    """The page's messages are encoded once for everyone who asked for it."""
     return Plain(
         b'{"type":"sync_batch","chat_id":"%b","messages":%b,"has_more":%b,"latest_sequence":%d}'
         % (chat_id.encode(), page.encoded_messages, b"true" if page.has_more else b"false", page.latest_sequence)
@@ -218,9 +247,9 @@ def sync_batch(chat_id: ChatId, page: Page) -> Plain:
 
 
 def failed(error: ParleyError, **about: str) -> Plain:
-    """An error that the client can act on. `about` names what it was: a client message id, a chat.
+    """An error that the client can act on. `about` names its subject: a client message id, a chat.
 
-    What a failure of our own was about stays in the log.
+    Details of an internal error are logged, not sent.
     """
     if error.code == ParleyError.code:
         log.error("a request failed: %s", error.detail, exc_info=error)
@@ -232,8 +261,8 @@ def failed(error: ParleyError, **about: str) -> Plain:
     return plain(frame)
 
 
-def _framed(payload: bytes) -> bytes:
-    """A text frame as it goes over the wire from a server: whole, not masked, the same for every client."""
+def _encode(payload: bytes) -> bytes:
+    """A whole text frame. Servers do not mask, so it is the same for every client."""
     size = len(payload)
     if size < 126:
         return bytes((WHOLE_TEXT, size)) + payload

@@ -1,4 +1,4 @@
-"""Who is knocking: the credentials and the origin of a WebSocket handshake. The token is never in the URL."""
+"""The WebSocket handshake: token, subprotocol and origin. The token is never in the URL."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,36 +6,39 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
+from delivery.gateway.closing import Close
+from foundation.kernel.errors import ParleyError, Unavailable
+
 SUBPROTOCOL = "parley.v1"
 _BEARER = "bearer."
 
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """`subprotocol` is what to select, if the client offered it."""
+    """`subprotocol` is the one to select, if the client offered it."""
 
     token: str | None
     subprotocol: str | None
     origin: str | None
     host: str
 
-    def comes_from(self, allowed: Iterable[str]) -> bool:
-        """Browsers name their origin: it must be this host or an allowed one. Other clients name none."""
+    def is_from(self, allowed_origins: Iterable[str]) -> bool:
+        """Whether the origin is this host or an allowed one. Clients that are not browsers send no origin."""
         if self.origin is None:
             return True
-        if self.host and _place_of(self.origin) == self.host:
+        if self.host and _netloc(self.origin) == self.host:
             return True
-        return any(fnmatchcase(self.origin, pattern) for pattern in allowed)
+        return any(fnmatchcase(self.origin, pattern) for pattern in allowed_origins)
 
 
-def _place_of(origin: str) -> str | None:
+def _netloc(origin: str) -> str | None:
     try:
         return urlsplit(origin).netloc
     except ValueError:
         return None
 
 
-def read(scope: Mapping[str, Any]) -> Handshake:
+def parse(scope: Mapping[str, Any]) -> Handshake:
     headers = {name.decode("latin1").lower(): value.decode("latin1") for name, value in scope.get("headers", [])}
     offered = scope.get("subprotocols", [])
     scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -47,3 +50,10 @@ def read(scope: Mapping[str, Any]) -> Handshake:
         origin=headers.get("origin"),
         host=headers.get("host", ""),
     )
+
+
+def close_code_for(error: ParleyError) -> Close:
+    """How to refuse a token. One that cannot be checked now may be valid, so its client is told to reconnect."""
+    if isinstance(error, Unavailable):
+        return Close.RESTART
+    return Close.SESSION_REVOKED if error.code == "session_revoked" else Close.UNAUTHENTICATED

@@ -1,1 +1,1 @@
-"""What reaches a user, composed from `chats`, `messaging` and the watermarks."""
+"""The services of delivery, composed from `chats`, `messaging` and the watermarks."""

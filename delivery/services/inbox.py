@@ -1,7 +1,7 @@
-"""The inbox: a user's chats with what was said last and how much of it is unread.
+"""The inbox: a user's chats with their last message and unread count.
 
-However many chats a page holds, it costs one query and three batched reads: chats with memberships and counters,
-watermarks, last messages (each batch split by DynamoDB's limit of 100 keys).
+A page costs one query and three batched reads, whatever its size: chats with memberships and counters, watermarks,
+last messages (each batch split by DynamoDB's limit of 100 keys).
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from delivery.domain import InboxEntry
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.loops import ServiceLoop
 from messaging.services.history import History
 
 SCOPE = "inbox"
@@ -26,11 +27,18 @@ class Inbox:
     """Lists a user's chats, the youngest chat first. The order does not change, so pages neither repeat nor skip."""
 
     def __init__(
-        self, *, chats: ChatListing, history: History, watermarks: WatermarkStore, cursors: CursorCodec
+        self,
+        *,
+        chats: ChatListing,
+        history: History,
+        watermarks: WatermarkStore,
+        loop: ServiceLoop,
+        cursors: CursorCodec,
     ) -> None:
         self._chats = chats
         self._history = history
         self._watermarks = watermarks
+        self._loop = loop
         self._cursors = cursors
 
     def list_chats(self, user_id: UserId, *, limit: int, cursor: str | None) -> InboxPage:
@@ -42,7 +50,7 @@ class Inbox:
         listed = {chat.state.chat.chat_id: chat for chat in page.chats}
         acked = self._watermarks.last_acked(user_id, listed) if listed else {}
         ends = {(chat_id, chat.state.last_sequence) for chat_id, chat in listed.items() if chat.state.last_sequence}
-        messages = self._history.messages_at(ends) if ends else {}
+        messages = self._loop.run(self._history.messages_at(ends)) if ends else {}
         entries = [
             InboxEntry(chat, acked.get(chat_id, 0), messages.get((chat_id, chat.state.last_sequence)))
             for chat_id, chat in listed.items()

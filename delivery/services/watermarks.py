@@ -1,7 +1,7 @@
 """Watermarks: how far each member has received each chat.
 
-An acknowledgement is believed only up to the chat's latest message and only from a member; beyond, a client could hide
-messages from itself. Watermarks never move back, whatever order acknowledgements arrive in.
+An acknowledgement counts only from a member and only up to the chat's latest message; beyond it, a client could hide
+messages from itself. Watermarks never move back, in whatever order acknowledgements arrive.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ class WatermarkPage:
 
 
 class Watermarks:
-    """Thread-safe."""
+    """Thread-safe, except `acknowledge_many`, which is for the event loop."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class Watermarks:
             return sequence
         return max(sequence, self._store.get(user_id, chat_id))
 
-    def acknowledge_many(self, acks: Mapping[Pair, Collection[int]]) -> dict[Claim, ParleyError]:
-        """The same for many at once, in one read and one transaction; returns what was refused, and why.
+    async def acknowledge_many(self, acks: Mapping[Pair, Collection[int]]) -> dict[Claim, ParleyError]:
+        """The same for many at once, in one read and one transaction; return what was refused, and why.
 
         Of several sequences for one chat the highest that exists counts, whatever else was claimed.
         """
         pairs = [(chat_id, user_id) for user_id, chat_id in acks if is_chat_id(chat_id)]
-        found = self._database.batch_get(
+        found = await self._database.on_loop.batch_get(
             {
                 **self._posting.membership_lookup(pairs),
                 **self._posting.counter_lookup({chat_id for chat_id, _ in pairs}),
@@ -86,7 +86,7 @@ class Watermarks:
                     refused[pair, sequence] = _out_of_range(sequence, latest)
                 else:
                     accepted[pair] = max(sequence, accepted.get(pair, 0))
-        self._store.advance_many(accepted, now=self._clock.now())
+        await self._store.advance_many(accepted, now=self._clock.now())
         return refused
 
     def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:

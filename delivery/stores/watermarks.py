@@ -1,5 +1,6 @@
 """The table `delivery_state`: up to which sequence each member has received each chat. Never moves back."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -10,7 +11,6 @@ from delivery.domain import Watermark
 from delivery.models import DeliveryStateModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import ChatId, UserId
-from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
 from foundation.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
 
@@ -75,18 +75,35 @@ class WatermarkStore:
         page = self._database.query(LIST_DELIVERY_STATES, user_id, limit=limit + 1, after=position)
         return [_watermark(item) for item in page.items[:limit]], len(page.items) > limit
 
-    def advance_many(self, watermarks: Mapping[tuple[UserId, ChatId], int], *, now: datetime) -> None:
-        """Move many watermarks in one transaction; where one of them stands further already, one by one."""
-        writes = [self._advancing(pair, sequence, now) for pair, sequence in watermarks.items()]
-        try:
-            if writes:
-                self._database.transact(writes, retry=RetryPolicy(attempts=1))
-        except (TransactionCancelled, TransactionConflict):
-            for (user_id, chat_id), sequence in watermarks.items():
-                self.advance(user_id, chat_id, sequence, now=now)
+    async def advance_many(self, watermarks: Mapping[tuple[UserId, ChatId], int], *, now: datetime) -> None:
+        """Move many watermarks in one transaction, without those that stand there or further already.
+
+        Watermarks that another write keeps busy are moved one by one.
+        """
+        waiting = dict(watermarks)
+        while waiting:
+            writes = [self._advancing(pair, sequence, now) for pair, sequence in waiting.items()]
+            try:
+                await self._database.on_loop.transact_once(writes)
+            except TransactionCancelled as error:
+                behind = [
+                    pair
+                    for pair, reason in zip(waiting, error.reasons, strict=True)
+                    if reason is None or not reason.is_condition
+                ]
+                if len(behind) == len(waiting):
+                    break
+                waiting = {pair: waiting[pair] for pair in behind}
+            except TransactionConflict:
+                break
+            else:
+                return
+        await asyncio.gather(
+            *[self._advance(user_id, chat_id, sequence, now) for (user_id, chat_id), sequence in waiting.items()]
+        )
 
     def _advancing(self, pair: tuple[UserId, ChatId], sequence: int, now: datetime) -> Write:
-        """In DynamoDB's own form, at a fraction of what the model's expressions would cost: there are many of these."""
+        """In DynamoDB's own form, which costs a fraction of the model's expressions."""
         update = {
             "TableName": self._table,
             "Key": {"user_id": {"S": pair[0]}, "chat_id": {"S": pair[1]}},
@@ -98,8 +115,11 @@ class WatermarkStore:
 
     def advance(self, user_id: UserId, chat_id: ChatId, sequence: int, *, now: datetime) -> bool:
         """Move the watermark up to `sequence`; False when it stands there or beyond already."""
+        return self._database.loop.run(self._advance(user_id, chat_id, sequence, now))
+
+    async def _advance(self, user_id: UserId, chat_id: ChatId, sequence: int, now: datetime) -> bool:
         try:
-            self._database.update(UPDATE_WATERMARK, (user_id, chat_id), *_moving(sequence, now))
+            await self._database.on_loop.update(UPDATE_WATERMARK, (user_id, chat_id), *_moving(sequence, now))
         except ConditionFailed:
             return False
         return True

@@ -20,7 +20,7 @@ def watermarks(database: Database) -> WatermarkStore:
 
 
 class TestWatermarks:
-    def test_what_never_arrived_has_none(self, watermarks: WatermarkStore) -> None:
+    def test_a_chat_without_acknowledgements_has_none(self, watermarks: WatermarkStore) -> None:
         assert watermarks.last_acked(ids.user(), [ids.chat()]) == {}
 
     def test_each_user_and_chat_has_its_own(self, watermarks: WatermarkStore) -> None:

@@ -1,20 +1,21 @@
-"""From events to deliveries, with the engines held still."""
+"""From events to deliveries, with fakes of the engines."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from redis.exceptions import RedisError
 
-from delivery.fanout.gaps import LONGEST_GAP, Gaps
-from delivery.fanout.processor import Processor
-from delivery.fanout.routing import Parcel, payloads
-from delivery.fanout.worker import Worker
+from delivery.fanout.processor import MAX_GAP, Gaps, Parcel, Processor, payloads
+from delivery.parts import Fanout
 from foundation.kernel.events import Event
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.kafka import Record
+from foundation.stores.kafka import EventConsumer, KafkaOptions, Record
+from foundation.stores.metrics import EVENTS_SKIPPED
 
 
 class FakeMembers:
@@ -37,7 +38,7 @@ class FakeRoutes:
 
     def connections_of(self, groups: Sequence[Iterable[str]]) -> list[list[str]]:
         if self.away:
-            raise StoreUnavailable("Redis is away")
+            raise RedisError("Redis is away")
         return [[found for user in users for found in self.connections.get(user, ())] for users in groups]
 
     def publish(self, payloads: Mapping[str, bytes]) -> set[str]:
@@ -102,7 +103,7 @@ class TestMessages:
             "g1.eve": [],
         }
 
-    def test_senders_that_meet_in_a_batch_get_each_others_messages(self) -> None:
+    def test_two_senders_in_one_batch_get_each_others_messages(self) -> None:
         world = World()
         world.processor.process([persisted(1, origin="g1.phone"), persisted(2, origin="g1.bob")])
         assert (world.seen_by("g1.phone"), world.seen_by("g1.bob"), world.seen_by("g2.laptop")) == ([2], [1], [1, 2])
@@ -140,7 +141,7 @@ class TestGaps:
         assert world.seen_by("g1.bob") == [1, 2, 3]
         assert world.reads == []
 
-    def test_a_chat_seen_for_the_first_time_has_no_past_to_fill(self) -> None:
+    def test_a_chat_seen_for_the_first_time_has_no_gap(self) -> None:
         world = World(stored=range(1, 50))
         world.processor.process([persisted(50)])
         assert world.seen_by("g1.bob") == [50]
@@ -148,13 +149,13 @@ class TestGaps:
     def test_a_gap_too_long_to_push_is_left_to_sync(self) -> None:
         world = World(stored=range(1, 1000))
         world.processor.process([persisted(1)])
-        world.processor.process([persisted(LONGEST_GAP + 10)])
-        assert world.seen_by("g1.bob") == [1, LONGEST_GAP + 10]
+        world.processor.process([persisted(MAX_GAP + 10)])
+        assert world.seen_by("g1.bob") == [1, MAX_GAP + 10]
 
-    def test_what_failed_is_done_again_from_the_start(self) -> None:
+    def test_a_batch_that_failed_is_delivered_again(self) -> None:
         world = World()
         world.routes.away = True
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(RedisError):
             world.processor.process([persisted(1)])
         world.routes.away = False
         world.processor.process([persisted(1)])
@@ -163,13 +164,13 @@ class TestGaps:
     def test_memory_is_bounded(self) -> None:
         gaps = Gaps(lambda *_: [], capacity=2)
         for chat in ("a", "b", "c"):
-            gaps.fanned_out(chat, 5)
+            gaps.advance(chat, 5)
         assert gaps.complete("a", [message(9)]) == [message(9)]
         assert gaps.complete("c", [message(5)]) == []
 
 
 class TestNotices:
-    def test_a_birth_reaches_the_first_members(self) -> None:
+    def test_a_new_chat_reaches_its_first_members(self) -> None:
         world = World()
         world.processor.process([record("ChatCreated", {"chat_id": "new", "initial_members": ["bob", "eve"]})])
         assert world.routes.frames_for("g1.eve") == [
@@ -177,7 +178,7 @@ class TestNotices:
         ]
         assert world.routes.frames_for("g1.phone") == []
 
-    def test_a_change_clears_the_cache_and_reaches_members_and_the_one_concerned(self) -> None:
+    def test_a_membership_change_clears_the_cache_and_reaches_the_members_and_the_user_concerned(self) -> None:
         world = World()
         change = {"chat_id": "chat", "user_id": "eve", "change_type": "removed"}
         world.processor.process([record("MembershipChanged", change)])
@@ -213,71 +214,84 @@ class TestRouting:
         }
 
 
-class FakeConsumer:
-    """Gives one batch, then waits to be told to stop."""
+class FakeConsumer(EventConsumer):
+    """Reads one batch, then stops; records the offsets that are stored."""
 
     def __init__(self, batch: list[Record]) -> None:
+        super().__init__(
+            KafkaOptions(bootstrap_servers="fake"),
+            group="fanout",
+            retry=RetryPolicy(first_pause=0.001, longest_pause=0.001),
+        )
         self.batch = batch
-        self.committed: list[Record] = []
-        self.closed = False
-        self.stop: Callable[[], None] = lambda: None
+        self.stored: list[Record] = []
+        self.is_closed = False
 
-    def read(self, *, limit: int, timeout: float) -> list[Record]:
+    def read(self, *, limit: int = 500, timeout: float = 1.0) -> list[Record]:
         batch, self.batch = self.batch, []
         if not batch:
             self.stop()
         return batch
 
-    def mark_done(self, records: Sequence[Record]) -> None:
-        self.committed += records
+    def store_offsets(self, records: Sequence[Record]) -> None:
+        self.stored += records
 
     def lag(self) -> int:
         return 0
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
-class FlakyProcessor:
-    def __init__(self, failures: int) -> None:
-        self.failures = failures
-        self.processed = 0
+class FailingProcessor:
+    """Raises `error` for the first calls, and for every batch with a record of `poison`'s offset."""
+
+    def __init__(self, error: Exception, *, failures: int = 0, poison: int | None = None) -> None:
+        self.error, self.failures, self.poison = error, failures, poison
+        self.processed: list[Record] = []
 
     def process(self, records: Sequence[Record]) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise StoreUnavailable("away")
-        self.processed += len(records)
+        self.failures -= 1
+        if self.failures >= 0 or self.poison in {record.offset for record in records}:
+            raise self.error
+        self.processed += records
 
 
-class TestWorker:
-    def test_an_engine_that_is_away_holds_the_batch_up_and_progress_is_remembered_after_the_work(self) -> None:
-        consumer, processor = FakeConsumer([persisted(1)]), FlakyProcessor(failures=3)
-        worker = Worker(
-            consumer=consumer,  # type: ignore[arg-type]
-            processor=processor,  # type: ignore[arg-type]
-            retry=RetryPolicy(first_pause=0.001, longest_pause=0.001),
-        )
-        consumer.stop = worker.stop
-        worker.run()
-        assert processor.processed == 1
-        assert consumer.committed == [persisted(1)]
-        assert consumer.closed
+@pytest.fixture
+def _no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foundation.stores.kafka.consumer.Consumer", Mock())
 
-    def test_told_to_stop_while_an_engine_is_away_it_remembers_nothing(self) -> None:
-        consumer, processor = FakeConsumer([persisted(1)]), FlakyProcessor(failures=10**6)
-        worker = Worker(
-            consumer=consumer,  # type: ignore[arg-type]
-            processor=processor,  # type: ignore[arg-type]
-            retry=RetryPolicy(first_pause=0.001, longest_pause=0.001),
-        )
+
+@pytest.mark.usefixtures("_no_kafka")
+class TestFanout:
+    @pytest.mark.parametrize("error", [StoreUnavailable("away"), RedisError("away")])
+    def test_while_an_engine_is_away_the_batch_is_retried_and_its_offsets_are_stored_after_that(
+        self, error: Exception
+    ) -> None:
+        consumer, processor = FakeConsumer([persisted(1)]), FailingProcessor(error, failures=3)
+        Fanout(consumer, processor).run()  # type: ignore[arg-type]
+        assert (processor.processed, consumer.stored) == ([persisted(1)], [persisted(1)])
+        assert consumer.is_closed
+
+    def test_stopped_while_an_engine_is_away_it_stores_no_offsets(self) -> None:
+        consumer = FakeConsumer([persisted(1)])
+        processor = FailingProcessor(StoreUnavailable("away"), failures=10**6)
+        fanout = Fanout(consumer, processor)  # type: ignore[arg-type]
         read = consumer.read
 
         def read_and_stop(*, limit: int, timeout: float) -> list[Record]:
-            worker.stop()
+            fanout.stop()
             return read(limit=limit, timeout=timeout)
 
-        consumer.read = read_and_stop  # type: ignore[method-assign]
-        worker.run()
-        assert consumer.committed == []
-        assert consumer.closed
+        consumer.read = read_and_stop  # type: ignore[method-assign, assignment]
+        fanout.run()
+        assert consumer.stored == []
+        assert consumer.is_closed
+
+    def test_an_event_that_always_fails_is_skipped_and_the_others_of_its_batch_are_delivered(self) -> None:
+        batch = [persisted(1), persisted(2), persisted(3)]
+        consumer, processor = FakeConsumer(batch), FailingProcessor(ZeroDivisionError(), poison=2)
+        before = EVENTS_SKIPPED._value.get()
+        Fanout(consumer, processor).run()  # type: ignore[arg-type]
+        assert (processor.processed, consumer.stored) == ([persisted(1), persisted(3)], batch)
+        assert EVENTS_SKIPPED._value.get() == before + 1

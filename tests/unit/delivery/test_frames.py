@@ -1,4 +1,4 @@
-"""The WebSocket's language."""
+"""Parsing clients' frames, and encoding the frames to them."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def message(sequence: int, chat: str = "chat_a") -> dict[str, Any]:
     return {"type": "message", "chat_id": chat, "sequence": sequence, "content": f"№ {sequence}"}
 
 
-class TestReading:
+class TestParsing:
     @pytest.mark.parametrize(
         ("frame", "expected"),
         [
@@ -39,7 +39,7 @@ class TestReading:
         ],
     )
     def test_each_frame_of_the_contract(self, frame: dict[str, Any], expected: object) -> None:
-        assert frames.read(json.dumps(frame)) == expected
+        assert frames.parse(json.dumps(frame)) == expected
 
     @pytest.mark.parametrize(
         "text",
@@ -68,12 +68,12 @@ class TestReading:
     )
     def test_anything_else_is_a_bad_frame(self, text: str) -> None:
         with pytest.raises(BadFrame):
-            frames.read(text)
+            frames.parse(text)
 
     @given(st.text(max_size=100))
     def test_no_text_raises_anything_else(self, text: str) -> None:
         with pytest.raises(BadFrame):
-            frames.read(text)
+            frames.parse(text)
 
 
 class TestDeliveries:
@@ -92,38 +92,38 @@ class TestDeliveries:
         kinds = [json.loads(frame.payload)["type"] for frame in ready]
         assert kinds == ["message", "message", "chat_created", "message", "message_batch"]
 
-    def test_batches_join_only_forward(self) -> None:
+    def test_batches_are_coalesced_only_forward(self) -> None:
         first, second = Messages("a", 1, 2, (b"{}", b"{}")), Messages("a", 3, 3, (b"{}",))
         assert second.follows(first)
         assert not first.follows(second)
-        (both,) = frames.joined([first, second])
+        (both,) = frames.coalesce([first, second])
         assert isinstance(both, Messages)
         assert (both.first, both.last, len(both.bodies)) == (1, 3, 3)
-        assert frames.joined([second, first]) == [second, first]
+        assert frames.coalesce([second, first]) == [second, first]
 
     def test_a_batch_holds_a_hundred(self) -> None:
         many = frames.delivered([message(sequence) for sequence in range(1, 251)])
         assert [len(each.bodies) for each in many if isinstance(each, Messages)] == [100, 100, 50]
 
     @pytest.mark.parametrize(("size", "head"), [(125, 2), (126, 4), (65_535, 4), (65_536, 10)])
-    def test_on_the_wire_it_is_a_whole_text_frame_of_that_length(self, size: int, head: int) -> None:
-        wire = frames.Plain(b"x" * size).wire
-        assert (wire[0], len(wire), wire[head:]) == (0x81, head + size, b"x" * size)
-        stated = wire[1] if head == 2 else int.from_bytes(wire[2:head])
+    def test_encoded_it_is_a_whole_text_frame_of_that_length(self, size: int, head: int) -> None:
+        encoded = frames.Plain(b"x" * size).encoded
+        assert (encoded[0], len(encoded), encoded[head:]) == (0x81, head + size, b"x" * size)
+        stated = encoded[1] if head == 2 else int.from_bytes(encoded[2:head])
         assert stated == size
 
 
 class TestErrors:
-    def test_what_a_failure_of_our_own_was_about_stays_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
-        told = frames.failed(StoreRefused("DynamoDB refused PutItem: AccessDenied: arn:aws:iam::1:role/web")).payload
-        assert json.loads(told)["code"] == "internal_error"
-        assert b"arn:aws" not in told
+    def test_details_of_an_internal_error_are_logged_and_not_sent(self, caplog: pytest.LogCaptureFixture) -> None:
+        payload = frames.failed(StoreRefused("DynamoDB refused PutItem: AccessDenied: arn:aws:iam::1:role/web")).payload
+        assert json.loads(payload)["code"] == "internal_error"
+        assert b"arn:aws" not in payload
         assert "arn:aws" in caplog.text
 
-    def test_what_may_be_retried_says_so(self) -> None:
-        told = json.loads(frames.failed(StoreUnavailable(), client_message_id="c", chat_id="x").payload)
-        assert told["code"] == "store_unavailable"
-        assert told["retryable"] is True
-        assert (told["client_message_id"], told["chat_id"]) == ("c", "x")
+    def test_an_error_says_whether_a_retry_may_help(self) -> None:
+        frame = json.loads(frames.failed(StoreUnavailable(), client_message_id="c", chat_id="x").payload)
+        assert frame["code"] == "store_unavailable"
+        assert frame["retryable"] is True
+        assert (frame["client_message_id"], frame["chat_id"]) == ("c", "x")
         assert json.loads(frames.failed(RateLimited()).payload)["retryable"] is True
         assert json.loads(frames.failed(Forbidden()).payload)["retryable"] is False

@@ -1,4 +1,4 @@
-"""What waits to be written to one connection."""
+"""The outgoing queue of one connection."""
 
 import asyncio
 import json
@@ -9,112 +9,119 @@ from delivery.gateway.frames import Plain
 from delivery.gateway.outbox import MAX_FRAMES, Outbox
 
 
-class Light:
-    """A line whose traffic light the test switches."""
+class FakeExtension:
+    """A client that reads or does not, as the test says."""
 
     def __init__(self) -> None:
-        self.open = asyncio.Event()
-        self.open.set()
-        self.written: list[bytes] = []
+        self.is_writable = True
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.written: list[str] = []
 
-    @property
-    def is_open(self) -> bool:
-        return self.open.is_set()
+    def pause(self) -> None:
+        self.is_writable = False
+        self.writable.clear()
 
-    @is_open.setter
-    def is_open(self, value: bool) -> None:
-        """The light is switched by its event."""
+    def resume(self) -> None:
+        self.is_writable = True
+        self.writable.set()
 
-    def write(self, frame: bytes) -> None:
-        self.written.append(frame)
+    def write(self, payload: bytes, frame: bytes) -> None:
+        assert frame.endswith(payload)
+        self.written.append(payload.decode())
 
-    def bring_frames(self, taker: Callable[[str], bool]) -> None:
-        """Nothing comes in here."""
+    def subscribe(self, on_frame: Callable[[str], bool]) -> None:
+        """No frames arrive."""
 
-    def frame_taken(self) -> None:
-        """Nobody is held back here."""
+    def frame_handled(self) -> None:
+        """No frames arrive."""
 
 
-class Wire:
-    """Collects what is written, by the line or without one, and notes an overflow."""
+class Connection:
+    """Records what its outbox writes, through an extension or by `send`."""
 
-    def __init__(self, light: Light | None = None) -> None:
-        self.light = light
+    def __init__(self, extension: FakeExtension | None = None) -> None:
+        self.extension = extension
         self.sent: list[str] = []
-        self.overflowed = False
-        self.outbox = Outbox(self.send, line=light, overflow=self.overflow)
+        self.has_overflowed = False
+        self.outbox = Outbox(self.send, extension=extension, on_overflow=self.on_overflow)
 
     async def send(self, text: str) -> None:
         self.sent.append(text)
 
     @property
     def written(self) -> list[str]:
-        """Texts; frames here are too short for a longer header than two bytes, or have one of four."""
-        frames = self.light.written if self.light is not None else []
-        return [*self.sent, *(frame[2 if frame[1] < 126 else 4 :].decode() for frame in frames)]
+        return [*self.sent, *(self.extension.written if self.extension is not None else [])]
 
-    def overflow(self) -> None:
-        self.overflowed = True
+    def on_overflow(self) -> None:
+        self.has_overflowed = True
 
 
 def message(sequence: int, chat: str = "chat_a") -> frames.Frame:
     return frames.delivered([{"type": "message", "chat_id": chat, "sequence": sequence}])[0]
 
 
-async def settle() -> None:
+async def run_tasks() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 class TestOutbox:
-    async def test_the_greeting_goes_before_what_came_early(self) -> None:
-        wire = Wire()
-        wire.outbox.put(Plain(b"early"))
-        await settle()
-        assert wire.written == []
-        wire.outbox.open_with(Plain(b"connected"))
-        await settle()
-        assert wire.written == ["connected", "early"]
+    async def test_the_first_frame_goes_before_frames_that_were_put_early(self) -> None:
+        connection = Connection()
+        connection.outbox.put(Plain(b"early"))
+        await run_tasks()
+        assert connection.written == []
+        connection.outbox.open_with(Plain(b"connected"))
+        await run_tasks()
+        assert connection.written == ["connected", "early"]
 
-    async def test_a_socket_that_ended_before_it_was_greeted_gets_nothing(self) -> None:
-        wire = Wire()
-        wire.outbox.close()
-        wire.outbox.open_with(Plain(b"connected"))
-        await settle()
-        assert wire.written == []
+    async def test_a_socket_that_ended_before_it_was_open_gets_nothing(self) -> None:
+        connection = Connection()
+        connection.outbox.close()
+        connection.outbox.open_with(Plain(b"connected"))
+        await run_tasks()
+        assert connection.written == []
 
-    async def test_messages_of_one_chat_that_wait_together_travel_together(self) -> None:
-        light = Light()
-        wire = Wire(light)
-        wire.outbox.open_with(Plain(b"connected"))
-        await settle()
-        light.open.clear()
+    async def test_a_client_that_keeps_up_is_written_to_directly(self) -> None:
+        connection = Connection(FakeExtension())
+        connection.outbox.open_with(Plain(b"connected"))
+        await run_tasks()
+        connection.outbox.put(Plain(b"at once"))
+        assert connection.written == ["connected", "at once"]
+
+    async def test_messages_of_one_chat_that_wait_are_coalesced(self) -> None:
+        extension = FakeExtension()
+        connection = Connection(extension)
+        connection.outbox.open_with(Plain(b"connected"))
+        await run_tasks()
+        extension.pause()
         for sequence in (1, 2, 3):
-            wire.outbox.put(message(sequence))
-        wire.outbox.put(message(1, "chat_b"))
-        await settle()
-        assert len(wire.written) == 1
-        light.open.set()
-        await settle()
-        batch, single = (json.loads(text) for text in wire.written[1:])
+            connection.outbox.put(message(sequence))
+        connection.outbox.put(message(1, "chat_b"))
+        await run_tasks()
+        assert len(connection.written) == 1
+        extension.resume()
+        await run_tasks()
+        batch, single = (json.loads(text) for text in connection.written[1:])
         assert [item["sequence"] for item in batch["messages"]] == [1, 2, 3]
         assert single["chat_id"] == "chat_b"
 
-    async def test_a_client_that_does_not_read_is_given_up_and_holds_nothing(self) -> None:
-        light = Light()
-        light.open.clear()
-        wire = Wire(light)
-        wire.outbox.open_with(Plain(b"connected"))
+    async def test_the_queue_of_a_client_that_does_not_read_overflows_and_is_dropped(self) -> None:
+        extension = FakeExtension()
+        extension.pause()
+        connection = Connection(extension)
+        connection.outbox.open_with(Plain(b"connected"))
         for _ in range(MAX_FRAMES):
-            wire.outbox.put(Plain(b"x"))
-        assert wire.overflowed
-        wire.outbox.put(Plain(b"more"))
-        light.open.set()
-        await settle()
-        assert wire.written == []
+            connection.outbox.put(Plain(b"x"))
+        assert connection.has_overflowed
+        connection.outbox.put(Plain(b"more"))
+        extension.resume()
+        await run_tasks()
+        assert connection.written == []
 
     async def test_large_frames_overflow_by_their_size(self) -> None:
-        wire = Wire()
+        connection = Connection()
         for _ in range(5):
-            wire.outbox.put(Plain(b"x" * 1024 * 1024))
-        assert wire.overflowed
+            connection.outbox.put(Plain(b"x" * 1024 * 1024))
+        assert connection.has_overflowed

@@ -1,8 +1,8 @@
-"""When a socket should be closed: no sign of life, a token long expired, or a server that is too far behind."""
+"""One socket: when it is overdue, frames behind a token, and the bound on requests in flight."""
 
 import asyncio
 import json
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -10,7 +10,13 @@ from unittest.mock import Mock
 import pytest
 
 from delivery.gateway.closing import Close
-from delivery.gateway.consumer import HEARTBEAT_INTERVAL, MAX_UNDER_WAY, TOKEN_GRACE, GatewayConsumer, GatewayParts
+from delivery.gateway.consumer import (
+    HEARTBEAT_INTERVAL,
+    MAX_REQUESTS_IN_FLIGHT,
+    TOKEN_GRACE,
+    GatewayConsumer,
+    GatewayParts,
+)
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
 from tests.doubles import SettableClock
@@ -18,8 +24,8 @@ from tests.doubles import SettableClock
 CHAT = "chat_01HQX000000000000000000000"
 
 
-class SilentHub:
-    """Lets everyone in."""
+class FakeHub:
+    """Accepts every socket."""
 
     gateway_id = "gw-test"
     draining = False
@@ -28,10 +34,8 @@ class SilentHub:
 
     async def add(self, socket: object) -> None: ...
 
-    def post(self, call: object, *arguments: object) -> None: ...
 
-
-class Line:
+class Connection:
     """A socket of Ada's, connected to a server whose committer never answers."""
 
     def __init__(self) -> None:
@@ -39,7 +43,7 @@ class Line:
         self.sent: list[dict[str, Any]] = []
         self.submitted = 0
         self.parts = GatewayParts(
-            hub=SilentHub(),  # type: ignore[arg-type]
+            hub=FakeHub(),  # type: ignore[arg-type]
             committer=Mock(submit=self.submit),
             history=Mock(),
             acks=Mock(),
@@ -51,17 +55,17 @@ class Line:
         )
         self.consumer = GatewayConsumer(self.parts)
         self.consumer.scope = {"headers": [(b"authorization", b"Bearer token")]}
-        self.consumer.base_send = self.note
+        self.consumer.base_send = self.send
 
     def verify(self, token: str) -> Caller:
         expires_at = self.clock.now() + timedelta(minutes=15)
         return Caller(UserId("user_ada"), SessionId("sess_ada"), expires_at)
 
-    def submit(self, draft: object) -> "Future[Any]":
+    def submit(self, draft: object) -> "asyncio.Future[Any]":
         self.submitted += 1
-        return Future()
+        return asyncio.get_running_loop().create_future()
 
-    async def note(self, event: dict[str, Any]) -> None:
+    async def send(self, event: dict[str, Any]) -> None:
         self.sent.append(event)
 
     async def connect(self) -> float:
@@ -75,65 +79,69 @@ class Line:
 
 
 @pytest.fixture
-def line() -> Line:
-    return Line()
+def connection() -> Connection:
+    return Connection()
 
 
 class TestOverdue:
-    async def test_two_missed_heartbeats(self, line: Line) -> None:
-        await line.connect()
-        now = line.consumer._last_heard
-        assert line.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL - 1) is None
-        assert line.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL + 1) is Close.HEARTBEAT_MISSED
+    async def test_two_missed_heartbeats(self, connection: Connection) -> None:
+        await connection.connect()
+        now = connection.consumer._last_frame_at
+        assert connection.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL - 1) is None
+        assert connection.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL + 1) is Close.HEARTBEAT_MISSED
 
-    async def test_any_frame_is_a_sign_of_life(self, line: Line) -> None:
-        await line.connect()
-        line.consumer._last_heard -= 1000
-        await line.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
-        assert line.consumer.overdue(asyncio.get_running_loop().time()) is None
-        assert [frame["type"] for frame in await line.frames()] == ["connected", "heartbeat_ack"]
+    async def test_any_frame_counts_as_a_heartbeat(self, connection: Connection) -> None:
+        await connection.connect()
+        connection.consumer._last_frame_at -= 1000
+        await connection.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
+        assert connection.consumer.overdue(asyncio.get_running_loop().time()) is None
+        assert [frame["type"] for frame in await connection.frames()] == ["connected", "heartbeat_ack"]
 
-    async def test_a_token_is_outlived_by_a_minute_at_most_unless_there_is_a_new_one(self, line: Line) -> None:
-        now = await line.connect()
-        line.clock.advance(minutes=15, seconds=TOKEN_GRACE - 1)
-        assert line.consumer.overdue(now) is None
-        line.clock.advance(seconds=2)
-        assert line.consumer.overdue(now) is Close.UNAUTHENTICATED
-        await line.consumer.websocket_receive({"text": '{"type": "authenticate", "access_token": "new"}'})
-        assert line.consumer.overdue(now) is None
+    async def test_an_expired_token_closes_the_socket_after_the_grace_unless_there_is_a_new_one(
+        self, connection: Connection
+    ) -> None:
+        now = await connection.connect()
+        connection.clock.advance(minutes=15, seconds=TOKEN_GRACE - 1)
+        assert connection.consumer.overdue(now) is None
+        connection.clock.advance(seconds=2)
+        assert connection.consumer.overdue(now) is Close.UNAUTHENTICATED
+        await connection.consumer.websocket_receive({"text": '{"type": "authenticate", "access_token": "new"}'})
+        assert connection.consumer.overdue(now) is None
 
-    async def test_nothing_passes_a_token_that_is_being_checked(self, line: Line) -> None:
-        await line.connect()
-        assert line.consumer._take_at_once('{"type": "authenticate", "access_token": "new"}')
-        assert not line.consumer._take_at_once('{"type": "heartbeat"}')
-        await line.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
-        assert line.consumer._take_at_once('{"type": "heartbeat"}')
-        assert [frame["type"] for frame in await line.frames()] == ["connected", "heartbeat_ack", "heartbeat_ack"]
+    async def test_frames_behind_a_token_wait_until_it_is_verified(self, connection: Connection) -> None:
+        await connection.connect()
+        assert connection.consumer._on_frame('{"type": "authenticate", "access_token": "new"}')
+        assert not connection.consumer._on_frame('{"type": "heartbeat"}')
+        await connection.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
+        assert connection.consumer._on_frame('{"type": "heartbeat"}')
+        assert [frame["type"] for frame in await connection.frames()] == ["connected", "heartbeat_ack", "heartbeat_ack"]
 
     async def test_a_frame_that_cannot_be_handled_ends_its_socket_alone(
-        self, line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        await line.connect()
-        monkeypatch.setattr(line.consumer, "_handle", Mock(side_effect=ZeroDivisionError))
-        assert line.consumer._take_at_once('{"type": "heartbeat"}')
-        await line.frames()
-        assert line.sent[-1] == {"type": "websocket.close", "code": int(Close.INTERNAL)}
+        await connection.connect()
+        monkeypatch.setattr(connection.consumer, "_handle", Mock(side_effect=ZeroDivisionError))
+        assert connection.consumer._on_frame('{"type": "heartbeat"}')
+        await connection.frames()
+        assert connection.sent[-1] == {"type": "websocket.close", "code": int(Close.INTERNAL)}
         assert "ZeroDivisionError" in caplog.text
 
-    async def test_a_frame_behind_a_token_is_not_passed_by_the_next(self, line: Line) -> None:
-        await line.connect()
-        assert line.consumer._take_at_once('{"type": "authenticate", "access_token": "new"}')
-        assert line.consumer._checking is not None
-        await line.consumer._checking
-        assert not line.consumer._take_at_once('{"type": "heartbeat"}')
+    async def test_no_frame_overtakes_one_that_waits_behind_a_token(self, connection: Connection) -> None:
+        await connection.connect()
+        assert connection.consumer._on_frame('{"type": "authenticate", "access_token": "new"}')
+        assert connection.consumer._authenticating is not None
+        await connection.consumer._authenticating
+        assert not connection.consumer._on_frame('{"type": "heartbeat"}')
 
 
-class TestBacklog:
-    async def test_a_client_that_asks_faster_than_it_is_served_is_told_and_nothing_is_stored(self, line: Line) -> None:
-        await line.connect()
+class TestRequestsInFlight:
+    async def test_a_request_beyond_the_limit_is_refused_as_retryable_and_not_submitted(
+        self, connection: Connection
+    ) -> None:
+        await connection.connect()
         frame = json.dumps({"type": "send_message", "client_message_id": "c", "chat_id": CHAT, "content": "x"})
-        for _ in range(MAX_UNDER_WAY + 1):
-            await line.consumer.websocket_receive({"text": frame})
-        assert line.submitted == MAX_UNDER_WAY
-        last = (await line.frames())[-1]
+        for _ in range(MAX_REQUESTS_IN_FLIGHT + 1):
+            await connection.consumer.websocket_receive({"text": frame})
+        assert connection.submitted == MAX_REQUESTS_IN_FLIGHT
+        last = (await connection.frames())[-1]
         assert (last["type"], last["retryable"], last["client_message_id"]) == ("error", True, "c")

@@ -1,3 +1,3 @@
-from tests.integration.chats.conftest import announcer, clock, database, stage
+from tests.integration.chats.conftest import clock, database, published, services
 
-__all__ = ["announcer", "clock", "database", "stage"]
+__all__ = ["clock", "database", "published", "services"]

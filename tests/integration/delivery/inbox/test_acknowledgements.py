@@ -1,6 +1,7 @@
 """Acknowledging over REST, and through the buffer that sockets share."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -8,22 +9,22 @@ from delivery.services.ack_buffer import AckBuffer
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
-from tests.integration.chats.stage import Person, Stage
+from tests.integration.chats.services import Person, Services
 
 
 @pytest.fixture
-def chat(stage: Stage) -> "Chat":
-    return Chat(stage)
+def chat(services: Services) -> "Chat":
+    return Chat(services)
 
 
 class Chat:
     """Ada and Bob, five messages."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.ada, self.bob, self.eve = stage.user(), stage.user(), stage.user()
+    def __init__(self, services: Services) -> None:
+        self.ada, self.bob, self.eve = services.user(), services.user(), services.user()
         self.chat_id = ChatId(self.ada.create_group(self.bob).body["chat_id"])
         for number in range(5):
-            stage.say(self.chat_id, self.ada.user_id, f"№ {number}")
+            services.say(self.chat_id, self.ada.user_id, f"№ {number}")
 
     def ack(self, person: Person, sequence: object) -> tuple[int, object]:
         answer = person.post(f"/api/chats/{self.chat_id}/ack", {"sequence": sequence})
@@ -52,9 +53,9 @@ class TestOverRest:
     def test_what_is_no_sequence_is_422(self, chat: Chat, sequence: object) -> None:
         assert chat.ack(chat.bob, str(sequence) if sequence == 10**400 else sequence) == (422, "invalid_request")
 
-    def test_one_lists_ones_own_watermarks_by_pages(self, stage: Stage, chat: Chat) -> None:
+    def test_one_lists_ones_own_watermarks_by_pages(self, services: Services, chat: Chat) -> None:
         second = ChatId(chat.bob.create_group(chat.ada).body["chat_id"])
-        stage.say(second, chat.bob.user_id, "hi")
+        services.say(second, chat.bob.user_id, "hi")
         chat.ack(chat.bob, 2)
         chat.bob.post(f"/api/chats/{second}/ack", {"sequence": 1})
         first_page = chat.bob.get("/api/delivery", limit=1).body
@@ -66,76 +67,90 @@ class TestOverRest:
         assert (stolen.status, stolen.code) == (400, "invalid_request")
 
 
-class Refusals:
-    def __init__(self) -> None:
-        self.errors: list[ParleyError] = []
+class Buffer:
+    """An `AckBuffer` on the services' loop."""
 
-    def note(self, error: ParleyError) -> None:
-        self.errors.append(error)
+    def __init__(self, services: Services, **options: Any) -> None:
+        self._loop = services.database.loop
+        self._buffer = AckBuffer(services.acknowledgements, **options)
+
+    def put(self, person: Person, chat: Chat, sequence: int) -> list[ParleyError]:
+        """The list gets the refusal, if it is refused."""
+        refusals: list[ParleyError] = []
+
+        async def put() -> None:
+            self._buffer.put(person.user_id, chat.chat_id, sequence, on_refused=refusals.append)
+
+        self._loop.run(put())
+        return refusals
+
+    def flush(self, person: Person, chat: Chat) -> None:
+        async def flush() -> None:
+            self._buffer.flush([(person.user_id, chat.chat_id)])
+
+        self._loop.run(flush())
+
+    def close(self) -> None:
+        self._loop.run(self._buffer.close())
 
 
 class TestThroughTheBuffer:
     @pytest.fixture
-    def buffer(self, stage: Stage) -> Iterator[AckBuffer]:
-        buffer = AckBuffer(stage.acknowledgements)
+    def buffer(self, services: Services) -> Iterator[Buffer]:
+        buffer = Buffer(services)
         yield buffer
         buffer.close()
 
-    def watermark(self, stage: Stage, chat: Chat, person: Person) -> int:
-        return stage.watermarks.get(person.user_id, chat.chat_id)
+    def watermark(self, services: Services, chat: Chat, person: Person) -> int:
+        return services.watermarks.get(person.user_id, chat.chat_id)
 
     def test_the_first_is_written_at_once_and_the_highest_of_the_rest_at_the_end(
-        self, stage: Stage, chat: Chat, buffer: AckBuffer
+        self, services: Services, chat: Chat, buffer: Buffer
     ) -> None:
-        refusals = Refusals()
-        buffer.put(chat.bob.user_id, chat.chat_id, 1, refused=refusals.note)
-        eventually(lambda: self.watermark(stage, chat, chat.bob) == 1)
+        refusals = buffer.put(chat.bob, chat, 1)
+        eventually(lambda: self.watermark(services, chat, chat.bob) == 1)
         for sequence in (2, 4, 3):
-            buffer.put(chat.bob.user_id, chat.chat_id, sequence, refused=refusals.note)
+            refusals += buffer.put(chat.bob, chat, sequence)
         buffer.close()
-        assert self.watermark(stage, chat, chat.bob) == 4
-        assert refusals.errors == []
+        assert self.watermark(services, chat, chat.bob) == 4
+        assert refusals == []
 
-    def test_a_lost_connection_does_not_wait(self, stage: Stage, chat: Chat) -> None:
-        buffer = AckBuffer(stage.acknowledgements, monotonic=lambda: 0.0)
-        refusals = Refusals()
-        pair = (chat.bob.user_id, chat.chat_id)
-        buffer.put(*pair, 1, refused=refusals.note)
-        eventually(lambda: self.watermark(stage, chat, chat.bob) == 1)
-        buffer.put(*pair, 2, refused=refusals.note)
-        assert self.watermark(stage, chat, chat.bob) == 1
-        buffer.hurry([pair])
-        eventually(lambda: self.watermark(stage, chat, chat.bob) == 2)
+    def test_flushed_when_the_connection_is_lost_it_does_not_wait(self, services: Services, chat: Chat) -> None:
+        buffer = Buffer(services, monotonic=lambda: 0.0)
+        buffer.put(chat.bob, chat, 1)
+        eventually(lambda: self.watermark(services, chat, chat.bob) == 1)
+        buffer.put(chat.bob, chat, 2)
+        assert self.watermark(services, chat, chat.bob) == 1
+        buffer.flush(chat.bob, chat)
+        eventually(lambda: self.watermark(services, chat, chat.bob) == 2)
         buffer.close()
 
-    def test_refusals_come_back_and_do_not_touch_the_others(self, stage: Stage, chat: Chat, buffer: AckBuffer) -> None:
-        far, foreign, good = Refusals(), Refusals(), Refusals()
-        buffer.put(chat.ada.user_id, chat.chat_id, 99, refused=far.note)
-        buffer.put(chat.eve.user_id, chat.chat_id, 1, refused=foreign.note)
-        buffer.put(chat.bob.user_id, chat.chat_id, 5, refused=good.note)
-        buffer.close()
-        assert [error.code for error in far.errors] == ["sequence_out_of_range"]
-        assert [error.code for error in foreign.errors] == ["chat_not_found"]
-        assert good.errors == []
-        assert self.watermark(stage, chat, chat.bob) == 5
-        assert self.watermark(stage, chat, chat.ada) == 0
-
-    def test_what_one_device_makes_up_does_not_drown_what_another_has_received(
-        self, stage: Stage, chat: Chat, buffer: AckBuffer
+    def test_a_refusal_is_reported_and_does_not_stop_the_others(
+        self, services: Services, chat: Chat, buffer: Buffer
     ) -> None:
-        honest, dreaming = Refusals(), Refusals()
-        for sequence, refusals in ((3, honest), (9999, dreaming), (4, honest)):
-            buffer.put(chat.bob.user_id, chat.chat_id, sequence, refused=refusals.note)
+        beyond = buffer.put(chat.ada, chat, 99)
+        foreign = buffer.put(chat.eve, chat, 1)
+        good = buffer.put(chat.bob, chat, 5)
         buffer.close()
-        assert self.watermark(stage, chat, chat.bob) == 4
-        assert honest.errors == []
-        assert [error.code for error in dreaming.errors] == ["sequence_out_of_range"]
+        assert [error.code for error in beyond] == ["sequence_out_of_range"]
+        assert [error.code for error in foreign] == ["chat_not_found"]
+        assert good == []
+        assert self.watermark(services, chat, chat.bob) == 5
+        assert self.watermark(services, chat, chat.ada) == 0
 
-    def test_one_that_is_behind_already_does_not_stop_the_others(self, stage: Stage, chat: Chat) -> None:
-        stage.acknowledgements.acknowledge(chat.ada.user_id, chat.chat_id, 5)
-        refused = stage.acknowledgements.acknowledge_many(
-            {(chat.ada.user_id, chat.chat_id): [2], (chat.bob.user_id, chat.chat_id): [3]}
-        )
+    def test_a_sequence_out_of_range_does_not_hide_valid_ones_of_the_same_user(
+        self, services: Services, chat: Chat, buffer: Buffer
+    ) -> None:
+        refusals = {sequence: buffer.put(chat.bob, chat, sequence) for sequence in (3, 9999, 4)}
+        buffer.close()
+        assert self.watermark(services, chat, chat.bob) == 4
+        assert [error.code for error in refusals[9999]] == ["sequence_out_of_range"]
+        assert (refusals[3], refusals[4]) == ([], [])
+
+    def test_one_that_is_behind_already_does_not_stop_the_others(self, services: Services, chat: Chat) -> None:
+        services.acknowledgements.acknowledge(chat.ada.user_id, chat.chat_id, 5)
+        acks = {(chat.ada.user_id, chat.chat_id): [2], (chat.bob.user_id, chat.chat_id): [3]}
+        refused = services.database.loop.run(services.acknowledgements.acknowledge_many(acks))
         assert refused == {}
-        assert self.watermark(stage, chat, chat.ada) == 5
-        assert self.watermark(stage, chat, chat.bob) == 3
+        assert self.watermark(services, chat, chat.ada) == 5
+        assert self.watermark(services, chat, chat.bob) == 3

@@ -6,17 +6,17 @@ from chats.domain import Membership, Role
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
 from tests.doubles import SettableClock
-from tests.integration.chats.stage import Person, Stage
+from tests.integration.chats.services import Person, Services
 
 
 @pytest.fixture
-def ada(stage: Stage) -> Person:
-    return stage.user("Ada")
+def ada(services: Services) -> Person:
+    return services.user("Ada")
 
 
 @pytest.fixture
-def bob(stage: Stage) -> Person:
-    return stage.user("Bob")
+def bob(services: Services) -> Person:
+    return services.user("Bob")
 
 
 def listed(person: Person, **query: object) -> list[str]:
@@ -24,12 +24,12 @@ def listed(person: Person, **query: object) -> list[str]:
 
 
 class TestAnEntry:
-    def test_it_tells_all_that_a_list_of_chats_shows(self, stage: Stage, ada: Person, bob: Person) -> None:
+    def test_it_tells_all_that_a_list_of_chats_shows(self, services: Services, ada: Person, bob: Person) -> None:
         chat = ada.create_group(bob, name="Team").body
         chat_id = ChatId(chat["chat_id"])
         for content in ("one", "two", "three"):
-            stage.say(chat_id, ada.user_id, content)
-        stage.watermarks.advance(bob.user_id, chat_id, 1, now=stage.clock.now())
+            services.say(chat_id, ada.user_id, content)
+        services.watermarks.advance(bob.user_id, chat_id, 1, now=services.clock.now())
         [entry] = bob.get("/api/chats").body["items"]
         last_message = entry.pop("last_message")
         assert entry == {
@@ -62,9 +62,9 @@ class TestAnEntry:
         assert (entry["last_sequence"], entry["last_acked_sequence"], entry["unread_count"]) == (0, 0, 0)
         assert entry["last_message"] is None
 
-    def test_everything_is_unread_by_who_never_acknowledged(self, stage: Stage, ada: Person, bob: Person) -> None:
+    def test_everything_is_unread_by_who_never_acknowledged(self, services: Services, ada: Person, bob: Person) -> None:
         chat_id = ChatId(ada.create_direct(bob).body["chat_id"])
-        stage.say(chat_id, ada.user_id, "hi")
+        services.say(chat_id, ada.user_id, "hi")
         assert bob.get("/api/chats").body["items"][0]["unread_count"] == 1
 
 
@@ -95,30 +95,32 @@ class TestTheList:
             ada.create_group()
         assert ada.get("/api/chats", limit=2).body["next_cursor"] is None
 
-    def test_the_largest_page_is_read_in_bounded_batches(self, stage: Stage, ada: Person) -> None:
-        memberships = [Membership(stage.ids.chat(), ada.user_id, Role.MEMBER, stage.clock.now()) for _ in range(150)]
-        stage.memberships.prepare(memberships)
+    def test_the_largest_page_is_read_in_bounded_batches(self, services: Services, ada: Person) -> None:
+        memberships = [
+            Membership(services.ids.chat(), ada.user_id, Role.MEMBER, services.clock.now()) for _ in range(150)
+        ]
+        services.memberships.prepare(memberships)
         whole = [ada.create_group().body["chat_id"] for _ in range(60)]
         first = ada.get("/api/chats", limit=200).body
         second = ada.get("/api/chats", limit=200, cursor=first["next_cursor"]).body
         found = [item["chat_id"] for page in (first, second) for item in page["items"]]
         assert (sorted(found), second["next_cursor"]) == (sorted(whole), None)
 
-    def test_a_group_that_was_never_finished_is_left_out(self, stage: Stage, ada: Person) -> None:
-        membership = Membership(stage.ids.chat(), ada.user_id, Role.MEMBER, stage.clock.now())
-        stage.memberships.prepare([membership])
+    def test_a_group_that_was_never_finished_is_left_out(self, services: Services, ada: Person) -> None:
+        membership = Membership(services.ids.chat(), ada.user_id, Role.MEMBER, services.clock.now())
+        services.memberships.prepare([membership])
         chat_id = ada.create_group().body["chat_id"]
         assert listed(ada) == [chat_id]
 
     def test_a_membership_that_only_the_index_still_has_shows_nothing(
-        self, stage: Stage, ada: Person, bob: Person, database: Database, monkeypatch: pytest.MonkeyPatch
+        self, services: Services, ada: Person, bob: Person, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The index may be behind; what was said in the chat must not be told to who was removed from it."""
         chat_id = ChatId(ada.create_group(bob).body["chat_id"])
-        stage.say(chat_id, ada.user_id, "not for Bob")
-        behind = stage.memberships.list_of_user(bob.user_id, limit=10, after=None)
+        services.say(chat_id, ada.user_id, "not for Bob")
+        behind = services.memberships.list_of_user(bob.user_id, limit=10, after=None)
         ada.remove(chat_id, bob)
-        monkeypatch.setattr(stage.memberships, "list_of_user", lambda *args, **options: behind)
+        monkeypatch.setattr(services.memberships, "list_of_user", lambda *args, **options: behind)
         assert listed(bob) == []
 
     def test_cursors_are_bound_to_their_owner(self, ada: Person, bob: Person) -> None:
@@ -133,6 +135,6 @@ class TestTheList:
         answer = ada.get("/api/chats", **query)
         assert (answer.status, list(answer.body["errors"])) == (422, list(query))
 
-    def test_nobody_gets_a_list_without_a_token(self, stage: Stage) -> None:
-        answer = Person(stage.ids.user()).call("GET", "/api/chats", headers={"Authorization": ""})
+    def test_nobody_gets_a_list_without_a_token(self, services: Services) -> None:
+        answer = Person(services.ids.user()).call("GET", "/api/chats", headers={"Authorization": ""})
         assert (answer.status, answer.code) == (401, "authentication_required")

@@ -1,4 +1,4 @@
-"""Sockets that knock at the wrong door."""
+"""The consumer for WebSocket paths that do not exist."""
 
 from typing import Any
 
