@@ -1,4 +1,4 @@
-"""Who is calling, once the edge has made sure."""
+"""The authenticated caller of a request."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Time, passed in: nothing in Parley reads the wall clock by itself."""
+"""The clock, which is passed in: no other code reads the wall clock."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the present moment in UTC."""
+    """Gives the current time in UTC."""
 
     def now(self) -> datetime: ...
 
@@ -18,9 +18,9 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-@lru_cache(maxsize=64)  # one moment is written many times: in every item and event of a batch
+@lru_cache(maxsize=64)  # the same time is written in every item and event of a batch
 def to_iso(moment: datetime) -> str:
-    """The contract's form: UTC with milliseconds, `2026-01-30T14:30:00.000Z`. Sorts as text like it sorts as time."""
+    """ISO 8601 in UTC with milliseconds, `2026-01-30T14:30:00.000Z`. The texts sort like the times."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 

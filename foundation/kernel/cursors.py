@@ -1,7 +1,7 @@
-"""Cursors: where a list goes on, opaque to the caller.
+"""Cursors: positions in lists, opaque to clients.
 
-A cursor is signed and bound to one caller and one list: it can be neither forged, nor handed to someone else, nor used
-on another list. It holds a position only, so nothing secret travels in it.
+A cursor is signed and bound to one caller and one list, so it cannot be forged or used by another caller or for
+another list. It holds a position only, nothing secret.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Failures with a name.
+"""The base classes of all errors.
 
-A failure is a class with a stable `code`; its base class says what kind of failure it is. Each edge (REST, WebSocket)
-maps *kinds* to its own language in one table, so an app adds a failure without knowing any edge.
+An error is a class with a stable `code`. Its base class tells the kind of error; each edge (REST, WebSocket) maps
+kinds to statuses in one table, so an app can add an error without knowing any edge.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class ParleyError(Exception):
-    """Anything that Parley can tell a caller. `detail` says what happened and, where possible, what to do next."""
+    """Any error that a caller can get. `detail` says what happened and, where possible, what to do next."""
 
     code: ClassVar[str] = "internal_error"
     title: ClassVar[str] = "Something went wrong on our side"
@@ -28,56 +28,56 @@ class ParleyError(Exception):
 
 
 class Malformed(ParleyError):
-    """The request cannot be understood at all."""
+    """The request cannot be parsed."""
 
     code = "invalid_request"
     title = "The request is malformed"
 
 
 class Invalid(ParleyError):
-    """The request was understood, and a value in it is not acceptable."""
+    """A value in the request is not acceptable."""
 
     code = "invalid_request"
     title = "The request is not valid"
 
 
 class Unauthenticated(ParleyError):
-    """The caller has not shown who they are."""
+    """The request carries no valid credentials."""
 
     code = "authentication_required"
     title = "Authentication is required"
 
 
 class Forbidden(ParleyError):
-    """The caller is known and may not do this."""
+    """The caller is authenticated and may not do this."""
 
     code = "forbidden"
     title = "You may not do this"
 
 
 class NotFound(ParleyError):
-    """There is no such thing, or the caller may not know that there is."""
+    """The resource does not exist, or the caller may not know that it does."""
 
     code = "not_found"
     title = "There is nothing here"
 
 
 class MethodNotAllowed(ParleyError):
-    """The path exists and does not answer this method."""
+    """The path exists but does not offer this method."""
 
     code = "method_not_allowed"
     title = "This method is not allowed here"
 
 
 class Conflict(ParleyError):
-    """The request contradicts the present state."""
+    """The request conflicts with the current state."""
 
     code = "conflict"
-    title = "The request conflicts with the present state"
+    title = "The request conflicts with the current state"
 
 
 class TooLarge(ParleyError):
-    """The request is larger than the server reads."""
+    """The request is larger than the server accepts."""
 
     code = "request_too_large"
     title = "The request is too large"
@@ -98,21 +98,21 @@ class NotAcceptable(ParleyError):
 
 
 class RateLimited(ParleyError):
-    """The caller has used up an allowance; it refills with time."""
+    """The caller has used up a rate limit, which refills with time."""
 
     code = "rate_limited"
     title = "Too many requests"
 
 
 class Unavailable(ParleyError):
-    """Something Parley depends on cannot serve this now; the same request may succeed later."""
+    """An engine cannot serve this now; the same request may succeed later."""
 
     code = "store_unavailable"
     title = "A store is unavailable, try again shortly"
 
 
 def catalogue() -> Iterator[type[ParleyError]]:
-    """Every failure class defined so far, each code once, ordered by code."""
+    """Every error class defined so far, each code once, ordered by code."""
     by_code: dict[str, type[ParleyError]] = {}
     pending: list[type[ParleyError]] = [ParleyError]
     while pending:

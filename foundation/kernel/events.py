@@ -1,6 +1,6 @@
-"""The event envelope: what happened, told once in the form every consumer knows.
+"""The event envelope, which all topics share.
 
-Events reflect what DynamoDB already holds; they are made after the commit and never before.
+Events tell what DynamoDB already holds: they are made after the commit, never before.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ TOPIC_OF = {
 }
 TOPICS = tuple(TOPIC_OF.values())
 
-# Travels beside a message's event: the connection that sent it and needs no copy.
+# A Kafka header of a message's event: the connection that sent it and needs no copy.
 ORIGIN_HEADER = "origin-connection-id"
 
 
 class MalformedEvent(Exception):
-    """The bytes are not an event in the envelope; carries the reason, never the content."""
+    """The bytes are not an event. Carries the reason, never the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Event:
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             raise MalformedEvent(f"{type(error).__name__} while reading the envelope") from error
         if not all(isinstance(text, str) for text in (event.event_type, event.event_id, event.partition_key)):
-            raise MalformedEvent("a text of the envelope is not a text")
+            raise MalformedEvent("a field of the envelope is not a string")
         if event.event_type not in TOPIC_OF:
             raise MalformedEvent("unknown event type")
         if not isinstance(event.payload, dict):

@@ -1,4 +1,4 @@
-"""What is worth a log line, and how it looks to machines."""
+"""Log filters and formatters."""
 
 import logging
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from foundation.kernel.clock import to_iso
 
 
 class OnlyUnforeseen(logging.Filter):
-    """Django logs every answer from 400 on. A foreseen one was told to its caller; only tracebacks are news."""
+    """Drops Django's log lines for responses from 400 on, unless they carry a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not hasattr(record, "status_code") or record.exc_info is not None

@@ -1,29 +1,29 @@
-"""What Parley's server offers the application of a socket beyond ASGI, in `scope["extensions"]`.
+"""What Parley's server offers a WebSocket application beyond ASGI, in `scope["extensions"]`.
 
-Optional: under another server the extension is missing, and the application writes by ASGI's own events.
+Optional: under another server the extension is missing, and the application sends ASGI events only.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-LINE = "parley.line"
+SOCKET_EXTENSION = "parley.socket"
 
 
-class Line(Protocol):
-    """The way to one client. It is not open while the client does not take what is written to it."""
+class SocketExtension(Protocol):
+    """Flow control and direct I/O for one client. Not writable while the client does not read what was written."""
 
-    is_open: bool
-    open: asyncio.Event
+    is_writable: bool
+    writable: asyncio.Event
 
-    def write(self, frame: bytes) -> None:
-        """Write one whole WebSocket frame, at once as far as the socket takes it."""
+    def write(self, payload: bytes, frame: bytes) -> None:
+        """Send a text frame: `payload` is its content, `frame` the same encoded for the wire."""
 
-    def bring_frames(self, taker: Callable[[str], bool]) -> None:
-        """Have text frames brought to `taker` as they arrive, while none waits to be received.
+    def subscribe(self, on_frame: Callable[[str], bool]) -> None:
+        """Pass text frames to `on_frame` as they arrive, while none waits to be received.
 
-        One that it answers with False, and what comes behind it, is received as an event of ASGI.
+        A frame for which it returns False, and the frames behind it, are received as ASGI events.
         """
 
-    def frame_taken(self) -> None:
-        """The application has dealt with a frame; let the client go on where it was stopped."""
+    def frame_handled(self) -> None:
+        """The application has handled an ASGI event; read on from a client that was paused."""

@@ -1,7 +1,7 @@
-"""How many requests a process serves at once.
+"""Limits the HTTP requests that a process serves at once.
 
-Each request of Django's has a thread while it lasts. When a store is slow, requests would pile up as threads without a
-bound; beyond the gate they are told to come again instead, at once and at no cost.
+Each request occupies a thread in Django. When a store is slow, threads would pile up without bound; requests beyond
+the limit are refused at once instead.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -18,14 +18,14 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Overcrowded(Unavailable):
-    """More requests are being served than the process has room for. Nothing was done."""
+    """The process serves too many requests already. Nothing was done."""
 
     code = "overloaded"
     title = "Too busy, try again shortly"
 
 
 class Gate:
-    """An ASGI application around another. `free` paths are always served: they tell how the process is."""
+    """ASGI middleware. `free` paths are never refused: they report the health of the process."""
 
     def __init__(self, application: Callable[..., Awaitable[None]], *, limit: int, free: Collection[str] = ()) -> None:
         self._application = application

@@ -1,90 +1,93 @@
-"""The two lanes that pass autobahn by: what they take, and what they leave to it."""
+"""Sockets by the public interfaces and by the fast path: both read and write alike, the fast path with fewer calls."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from autobahn.twisted.websocket import WebSocketServerFactory
 from autobahn.websocket.protocol import WebSocketProtocol
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 
-from foundation.server.autobahn import FRAMES_AHEAD, ParleySocket, SocketLine
+from foundation.server.autobahn import FastFlowControl, FastSocket
+from foundation.server.sockets import MAX_FRAMES_AHEAD, FlowControl, ParleySocket
 
 LIMIT = 16 * 1024
+RFC_6455 = 13
+SERVICE_RESTART = 1012
+MESSAGE_TOO_BIG = 1009
+
+FACTORY: Any = WebSocketServerFactory(reactor=MemoryReactorClock())  # type: ignore[no-untyped-call]
+FACTORY.setProtocolOptions(maxFramePayloadSize=LIMIT, maxMessagePayloadSize=LIMIT, openHandshakeTimeout=0)
 
 
-class Reader(ParleySocket):
-    """An open socket: what the fast lane took, and what autobahn was given."""
-
-    def __init__(self) -> None:
-        self.state = self.STATE_OPEN
-        self.data = b""
-        self.inside_message = False
-        self.current_frame = None
-        self.muted = False
-        self.autoPingTimeoutCall: Any = None
-        self.maxMessagePayloadSize = LIMIT
-        self.application_queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.transport = Transport()
-        self.left = b""
-
-    def _dataReceived(self, data: bytes) -> None:  # noqa: N802 - autobahn's name
-        self.left += data
-
-    @property
-    def texts(self) -> list[str]:
-        return [self.application_queue.get_nowait()["text"] for _ in range(self.application_queue.qsize())]
-
-
-class Transport:
-    """A socket's transport that takes `room` bytes at once and buffers the rest."""
+class Transport(StringTransport):
+    """Twisted's transport: `dataBuffer` is what was written to it, `sent` what its socket took directly."""
 
     TLS = False
-    dataBuffer = b""  # noqa: N815 - Twisted's name
-    disconnecting = False
-    connected = True
+    _tempDataLen = 0  # noqa: N815 - Twisted's name
 
-    def __init__(self, room: int = 1 << 20) -> None:
+    def __init__(self, *, room: int = 0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self.room = room
-        self.written = b""
-        self.paused = False
+        self.sent = b""
+        self.error = 0
 
     @property
-    def _tempDataLen(self) -> int:  # noqa: N802 - Twisted's name
-        return len(self.dataBuffer)
+    def dataBuffer(self) -> bytes:  # noqa: N802 - Twisted's name
+        return bytes(self.value())  # type: ignore[no-untyped-call]
 
     @property
     def socket(self) -> "Transport":
         return self
+
+    def getHandle(self) -> "Transport":  # noqa: N802 - Twisted's name
+        return self
+
+    def getsockopt(self, level: int, option: int) -> int:
+        return self.error
 
     def send(self, data: bytes) -> int:
         if not self.room:
             raise BlockingIOError
         taken = data[: self.room]
         self.room -= len(taken)
-        self.written += taken
+        self.sent += taken
         return len(taken)
 
-    def write(self, data: bytes) -> None:
-        self.dataBuffer += data
+    def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
+        self.connected = False
 
-    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        self.paused = True
+    def unregisterProducer(self) -> None:  # noqa: N802 - Twisted's name
+        """Unlike `StringTransport`, Twisted's sockets allow it without a producer."""
 
-    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        self.paused = False
+    @property
+    def is_paused(self) -> bool:
+        return self.producerState == "paused"
 
 
-def taking(taken: list[str], but: str = "") -> Callable[[str], bool]:
-    """A taker that takes all frames but one."""
+def opened(kind: type[ParleySocket], transport: Transport | None = None) -> Any:
+    """A socket as it is after the handshake."""
+    socket: Any = kind()
+    socket.factory = FACTORY
+    socket.closeHandshakeTimeout = 0
+    socket.makeConnection(transport or Transport())
+    socket.state = WebSocketProtocol.STATE_OPEN
+    socket.websocket_version = RFC_6455
+    socket.inside_message = False
+    socket.current_frame = None
+    socket.client_addr = None
+    socket.application_queue = asyncio.Queue()
+    return socket
 
-    def take(text: str) -> bool:
-        taken.append(text)
-        return text != but
 
-    return take
+def texts(socket: Any) -> list[str]:
+    """What the application would receive."""
+    queue = socket.application_queue
+    return [queue.get_nowait()["text"] for _ in range(queue.qsize())]
 
 
 def frame(payload: bytes, *, first: int = 0x81, mask: bytes | None = b"\x01\x02\x03\x04") -> bytes:
@@ -96,134 +99,276 @@ def frame(payload: bytes, *, first: int = 0x81, mask: bytes | None = b"\x01\x02\
     return bytes([first, length[0] | 0x80]) + length[1:] + mask + masked
 
 
-class TestReading:
-    @given(st.lists(st.text(min_size=1, max_size=300), max_size=5), st.binary(min_size=4, max_size=4))
-    def test_whole_texts_are_taken_whatever_their_mask(self, texts: list[str], mask: bytes) -> None:
-        reader = Reader()
-        reader.dataReceived(b"".join(frame(text.encode(), mask=mask) for text in texts))
-        assert (reader.texts, reader.left) == (texts, b"")
+def close_frame(code: int) -> bytes:
+    return b"\x88\x02" + code.to_bytes(2)
 
-    def test_the_longest_that_is_allowed_is_taken_and_one_byte_more_is_not(self) -> None:
-        reader = Reader()
+
+BOTH_KINDS = pytest.mark.parametrize("kind", [ParleySocket, FastSocket])
+BOTH_CONTROLS = pytest.mark.parametrize(
+    ("kind", "control"), [(ParleySocket, FlowControl), (FastSocket, FastFlowControl)]
+)
+UNUSUAL = [
+    frame(b"text", first=0x01),
+    frame(b"text", first=0x80),
+    frame(b"bytes", first=0x82),
+    frame(b"", first=0x88),
+    frame(b"ping", first=0x89),
+    frame(b"compressed", first=0xC1),
+    frame(b"not masked", mask=None),
+    frame(b"\xff\xfe not UTF-8"),
+    b"\x81\xfe\x00\x05\x00\x00\x00\x00short",
+    b"\x81\xff" + (5).to_bytes(8) + b"\x00\x00\x00\x00short",
+    frame(b"cut off")[:-1],
+    frame(b"x" * 200)[:3],
+    b"\x81",
+]
+
+
+class TestReading:
+    @BOTH_KINDS
+    @given(
+        sent=st.lists(st.text(min_size=1, max_size=300), max_size=5),
+        mask=st.binary(min_size=4, max_size=4),
+        cut=st.integers(min_value=0, max_value=2000),
+    )
+    def test_texts_arrive_whatever_their_mask_and_wherever_they_are_cut(
+        self, kind: type[ParleySocket], sent: list[str], mask: bytes, cut: int
+    ) -> None:
+        socket = opened(kind)
+        data = b"".join(frame(text.encode(), mask=mask) for text in sent)
+        for piece in (data[:cut], data[cut:]):
+            if piece:
+                socket.dataReceived(piece)
+        assert texts(socket) == sent
+
+    @BOTH_KINDS
+    def test_the_longest_text_that_is_allowed_arrives_and_one_byte_more_ends_the_socket(
+        self, kind: type[ParleySocket]
+    ) -> None:
+        socket = opened(kind)
+        socket.dataReceived(frame(b"x" * LIMIT) + frame(b"x" * (LIMIT + 1)))
+        assert [len(text) for text in texts(socket)] == [LIMIT]
+        assert socket.transport.dataBuffer[2:4] == MESSAGE_TOO_BIG.to_bytes(2)
+        assert socket.state == WebSocketProtocol.STATE_CLOSING
+
+    @BOTH_KINDS
+    def test_fragments_are_joined_and_a_ping_between_them_is_answered(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        ping = frame(b"ping", first=0x89)
+        socket.dataReceived(frame(b"one ", first=0x01) + ping + frame(b"text", first=0x80) + frame(b"next"))
+        assert texts(socket) == ["one text", "next"]
+        assert socket.transport.dataBuffer == b"\x8a\x04ping"
+
+    @pytest.mark.parametrize("unusual", UNUSUAL)
+    def test_both_react_alike_to_whatever_is_unusual(self, unusual: bytes) -> None:
+        outcomes = []
+        for kind in (ParleySocket, FastSocket):
+            socket = opened(kind)
+            socket.dataReceived(frame(b"before") + unusual + frame(b"after"))
+            queue = socket.application_queue
+            events = [queue.get_nowait() for _ in range(queue.qsize())]
+            outcomes.append((events, socket.transport.dataBuffer, socket.state))
+        assert outcomes[0] == outcomes[1]
+
+    @BOTH_KINDS
+    def test_a_muted_socket_passes_nothing_on(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        socket.muted = True
+        socket.dataReceived(frame(b"text"))
+        assert texts(socket) == []
+
+    @BOTH_CONTROLS
+    async def test_a_client_that_is_ahead_is_paused_until_its_frames_are_handled(
+        self, kind: type[ParleySocket], control: type[FlowControl]
+    ) -> None:
+        socket = opened(kind)
+        extension = control(socket)
+        socket.dataReceived(frame(b"x") * MAX_FRAMES_AHEAD)
+        assert not socket.transport.is_paused
+        socket.dataReceived(frame(b"x"))
+        assert socket.transport.is_paused
+        for _ in range(MAX_FRAMES_AHEAD):
+            socket.application_queue.get_nowait()
+            extension.frame_handled()
+        assert not socket.transport.is_paused
+
+    @BOTH_KINDS
+    @pytest.mark.parametrize("data", [frame(b"text"), frame(b"ping", first=0x89)])
+    def test_a_connection_that_failed_meanwhile_is_aborted(self, kind: type[ParleySocket], data: bytes) -> None:
+        socket = opened(kind)
+        socket.dataReceived(data)
+        assert socket.transport.connected
+        socket.transport.error = 104
+        socket.dataReceived(data)
+        assert not socket.transport.connected
+
+    async def test_by_the_public_interfaces_frames_are_events_though_the_application_has_subscribed(self) -> None:
+        socket = opened(ParleySocket)
+        handled: list[str] = []
+        FlowControl(socket).subscribe(handling(handled))
+        socket.dataReceived(frame(b"one") + frame(b"two"))
+        assert (handled, texts(socket)) == ([], ["one", "two"])
+
+
+class Reader(FastSocket):
+    """Collects the data that is left to autobahn."""
+
+    left = b""
+
+    def _dataReceived(self, data: bytes) -> None:  # noqa: N802 - autobahn's name
+        self.left += data
+
+
+def handling(handled: list[str], but: str = "") -> Callable[[str], bool]:
+    """An `on_frame` that handles all frames but one."""
+
+    def on_frame(text: str) -> bool:
+        handled.append(text)
+        return text != but
+
+    return on_frame
+
+
+class TestFastReading:
+    @given(st.lists(st.text(min_size=1, max_size=300), max_size=5), st.binary(min_size=4, max_size=4))
+    def test_whole_texts_do_not_reach_autobahn(self, sent: list[str], mask: bytes) -> None:
+        reader = opened(Reader)
+        reader.dataReceived(b"".join(frame(text.encode(), mask=mask) for text in sent))
+        assert (texts(reader), reader.left) == (sent, b"")
+
+    def test_a_text_above_the_limit_is_left_to_autobahn(self) -> None:
+        reader = opened(Reader)
         longest, too_long = frame(b"x" * LIMIT), frame(b"x" * (LIMIT + 1))
         reader.dataReceived(longest + too_long)
-        assert [len(text) for text in reader.texts] == [LIMIT]
+        assert [len(text) for text in texts(reader)] == [LIMIT]
         assert reader.left == too_long
 
-    @pytest.mark.parametrize(
-        "unusual",
-        [
-            frame(b"text", first=0x01),
-            frame(b"text", first=0x80),
-            frame(b"bytes", first=0x82),
-            frame(b"", first=0x88),
-            frame(b"ping", first=0x89),
-            frame(b"compressed", first=0xC1),
-            frame(b"not masked", mask=None),
-            frame(b"\xff\xfe not UTF-8"),
-            b"\x81\xfe\x00\x05\x00\x00\x00\x00short",
-            b"\x81\xff" + (5).to_bytes(8) + b"\x00\x00\x00\x00short",
-            frame(b"cut off")[:-1],
-            frame(b"x" * 200)[:3],
-            b"\x81",
-        ],
-    )
-    def test_whatever_is_unusual_is_autobahns_with_all_that_follows(self, unusual: bytes) -> None:
-        reader = Reader()
+    @pytest.mark.parametrize("unusual", UNUSUAL)
+    def test_whatever_is_unusual_is_left_to_autobahn_with_all_that_follows(self, unusual: bytes) -> None:
+        reader = opened(Reader)
         after = frame(b"after")
         reader.dataReceived(frame(b"before") + unusual + after)
-        assert (reader.texts, reader.left) == (["before"], unusual + after)
+        assert (texts(reader), reader.left) == (["before"], unusual + after)
 
     @pytest.mark.parametrize("state", ["data", "inside_message", "current_frame", "closing"])
-    def test_while_autobahn_is_in_the_middle_of_something_everything_is_its_own(self, state: str) -> None:
-        reader = Reader()
+    def test_while_autobahn_is_in_the_middle_of_a_message_everything_is_left_to_it(self, state: str) -> None:
+        reader = opened(Reader)
         if state == "closing":
             reader.state = WebSocketProtocol.STATE_CLOSING
         else:
             setattr(reader, state, b"\x81" if state == "data" else True)
         reader.dataReceived(frame(b"text"))
-        assert (reader.texts, reader.left) == ([], frame(b"text"))
+        assert (texts(reader), reader.left) == ([], frame(b"text"))
 
-    def test_a_text_stands_for_the_answer_to_a_ping(self) -> None:
-        reader = Reader()
+    def test_a_text_counts_as_the_answer_to_a_ping(self) -> None:
+        reader = opened(Reader)
         reader.autoPingTimeoutCall = Mock()
-        reader._cancelAutoPingTimeoutCall = cancelled = Mock()
+        reader._cancelAutoPingTimeoutCall = cancel = Mock()
         reader.dataReceived(frame(b"text"))
-        cancelled.assert_called_once_with()
+        cancel.assert_called_once_with()
 
-    async def test_a_client_that_runs_ahead_is_stopped_until_its_frames_are_taken(self) -> None:
-        reader = Reader()
-        line = SocketLine(reader)
-        reader.dataReceived(frame(b"x") * (FRAMES_AHEAD + 1))
-        assert reader.transport.paused
-        for _ in range(FRAMES_AHEAD):
-            reader.application_queue.get_nowait()
-            line.frame_taken()
-        assert not reader.transport.paused
-
-    def test_the_applications_taker_gets_frames_as_they_arrive(self) -> None:
-        reader = Reader()
-        taken: list[str] = []
-        SocketLine(reader).bring_frames(taking(taken))
+    async def test_a_subscribed_application_gets_frames_as_they_arrive(self) -> None:
+        reader = opened(Reader)
+        handled: list[str] = []
+        FastFlowControl(reader).subscribe(handling(handled))
         reader.dataReceived(frame(b"one") + frame(b"two"))
-        assert (taken, reader.texts) == (["one", "two"], [])
+        assert (handled, texts(reader)) == (["one", "two"], [])
 
-    def test_a_frame_that_the_taker_leaves_waits_and_none_passes_it(self) -> None:
-        reader = Reader()
-        taken: list[str] = []
-        SocketLine(reader).bring_frames(taking(taken, but="wait"))
+    async def test_a_frame_that_it_does_not_handle_waits_and_no_other_overtakes_it(self) -> None:
+        reader = opened(Reader)
+        handled: list[str] = []
+        FastFlowControl(reader).subscribe(handling(handled, but="wait"))
         reader.dataReceived(frame(b"one") + frame(b"wait") + frame(b"behind"))
-        assert (taken, reader.texts) == (["one", "wait"], ["wait", "behind"])
+        assert (handled, texts(reader)) == (["one", "wait"], ["wait", "behind"])
         reader.dataReceived(frame(b"after"))
-        assert taken[-1] == "after"
+        assert handled[-1] == "after"
 
-    def test_one_client_does_not_keep_the_others_waiting_with_many_frames_at_once(self) -> None:
-        reader = Reader()
-        taken: list[str] = []
-        SocketLine(reader).bring_frames(taking(taken))
-        reader.dataReceived(frame(b"x") * (FRAMES_AHEAD + 3))
-        assert (len(taken), len(reader.texts)) == (FRAMES_AHEAD, 3)
+    async def test_one_client_does_not_delay_the_others_with_many_frames_at_once(self) -> None:
+        reader = opened(Reader)
+        handled: list[str] = []
+        FastFlowControl(reader).subscribe(handling(handled))
+        reader.dataReceived(frame(b"x") * (MAX_FRAMES_AHEAD + 3))
+        assert (len(handled), len(texts(reader))) == (MAX_FRAMES_AHEAD, 3)
 
 
 class TestWriting:
-    def line(self, *, room: int) -> tuple[SocketLine, Transport]:
-        reader = Reader()
-        transport = reader.transport = Transport(room)
-        line = SocketLine(reader)
-        line._is_plain = True
-        return line, transport
+    @BOTH_CONTROLS
+    @pytest.mark.parametrize("payload", [b"hello", "chät".encode(), b"x" * 200, b"x" * (2 * LIMIT)])
+    async def test_a_text_leaves_as_one_frame_also_above_the_limit_for_clients(
+        self, kind: type[ParleySocket], control: type[FlowControl], payload: bytes
+    ) -> None:
+        socket = opened(kind)
+        encoded = frame(payload, mask=None)
+        control(socket).write(payload, encoded)
+        assert socket.transport.dataBuffer == encoded
+        assert socket.maxMessagePayloadSize == LIMIT
+
+    @BOTH_CONTROLS
+    async def test_a_client_that_is_leaving_gets_nothing(
+        self, kind: type[ParleySocket], control: type[FlowControl]
+    ) -> None:
+        socket = opened(kind)
+        extension = control(socket)
+        socket.state = WebSocketProtocol.STATE_CLOSING
+        extension.write(b"text", frame(b"text", mask=None))
+        assert socket.transport.dataBuffer == b""
+
+    @BOTH_CONTROLS
+    async def test_it_is_writable_while_twisted_does_not_pause_it(
+        self, kind: type[ParleySocket], control: type[FlowControl]
+    ) -> None:
+        extension: Any = control(opened(kind))
+        seen: list[bool] = [extension.is_writable]
+        for change in (extension.pauseProducing, extension.resumeProducing, extension.pauseProducing):
+            change()
+            seen.append(extension.is_writable)
+            assert extension.writable.is_set() == extension.is_writable
+        assert seen == [True, False, True, False]
+        extension.stopProducing()
+        assert extension.writable.is_set()
+
+    @BOTH_KINDS
+    @pytest.mark.parametrize(("code", "sent"), [(SERVICE_RESTART, SERVICE_RESTART), (4401, 4401), (None, 1000)])
+    def test_the_server_may_close_with_any_code(self, kind: type[ParleySocket], code: int | None, sent: int) -> None:
+        socket = opened(kind)
+        socket.serverClose(code)
+        assert socket.transport.dataBuffer == close_frame(sent)
+
+
+class TestFastWriting:
+    def write(self, transport: Transport, frames: Sequence[bytes], *, state: int | None = None) -> tuple[bytes, bytes]:
+        """Write the frames; return what the socket took at once and what waits in Twisted's buffer."""
+        socket = opened(FastSocket, transport)
+        extension = FastFlowControl(socket)
+        extension._is_plain = True
+        if state is not None:
+            socket.state = state
+        for each in frames:
+            extension.write(b"", each)
+        return transport.sent, transport.dataBuffer
 
     async def test_what_the_socket_takes_is_written_at_once(self) -> None:
-        line, transport = self.line(room=100)
-        line.write(b"frame")
-        assert (transport.written, transport.dataBuffer) == (b"frame", b"")
+        assert self.write(Transport(room=100), [b"frame"]) == (b"frame", b"")
 
-    async def test_what_it_does_not_take_waits_and_nothing_overtakes_it(self) -> None:
-        line, transport = self.line(room=3)
-        line.write(b"first")
+    async def test_what_it_does_not_take_waits_and_no_frame_overtakes_it(self) -> None:
+        transport = Transport(room=3)
+        assert self.write(transport, [b"first"]) == (b"fir", b"st")
         transport.room = 100
-        line.write(b"second")
-        assert (transport.written, transport.dataBuffer) == (b"fir", b"stsecond")
+        assert self.write(transport, [b"second"]) == (b"fir", b"stsecond")
 
     async def test_a_full_socket_takes_nothing(self) -> None:
-        line, transport = self.line(room=0)
-        line.write(b"frame")
-        assert (transport.written, transport.dataBuffer) == (b"", b"frame")
+        assert self.write(Transport(room=0), [b"frame"]) == (b"", b"frame")
 
     async def test_a_client_that_is_leaving_gets_nothing(self) -> None:
-        line, transport = self.line(room=100)
-        line._socket.state = WebSocketProtocol.STATE_CLOSING
-        line.write(b"frame")
-        assert (transport.written, transport.dataBuffer) == (b"", b"")
+        closing = WebSocketProtocol.STATE_CLOSING
+        assert self.write(Transport(room=100), [b"frame"], state=closing) == (b"", b"")
 
     async def test_a_connection_that_was_lost_while_it_was_opened_gets_nothing(self) -> None:
-        line, transport = self.line(room=100)
+        transport = Transport(room=100)
         transport.connected = False
-        line.write(b"frame")
-        assert (transport.written, transport.dataBuffer) == (b"", b"")
+        assert self.write(transport, [b"frame"]) == (b"", b"")
 
-    async def test_under_tls_nothing_passes_the_encryption_by(self) -> None:
-        reader = Reader()
-        line = SocketLine(reader)
-        line.write(b"frame")
-        assert (reader.transport.written, reader.transport.dataBuffer) == (b"", b"frame")
+    async def test_under_tls_no_frame_passes_the_encryption_by(self) -> None:
+        transport = Transport(room=100)
+        FastFlowControl(opened(FastSocket, transport)).write(b"", b"frame")
+        assert (transport.sent, transport.dataBuffer) == (b"", b"frame")
