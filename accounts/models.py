@@ -1,4 +1,4 @@
-"""The tables `users` and `sessions` (ADR-007 §2.4, §2.8). Private to this app."""
+"""The tables `users` and `sessions` (docs/architecture.md). Private to this app."""
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
@@ -50,7 +50,7 @@ class UserSessionsIndex(GlobalSecondaryIndex["SessionModel"]):
 
 
 class SessionModel(Table):
-    """The login of one device. `previous_token_hash`, `rotation_salt` and `rotated_at` serve the grace of ADR-010."""
+    """The login of one device. The nullable attributes allow a repeated refresh (ADR-010)."""
 
     class Meta:
         table_name = "sessions"

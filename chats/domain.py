@@ -166,7 +166,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CounterState:
     """A chat's counter: the latest sequence, and the number of memberships that have ended."""
 
     sequence: int

@@ -1,4 +1,4 @@
-"""The events of chats (ADR-003 §2.2, §2.3). They are published after the change is committed, never before."""
+"""The events of chats (docs/architecture.md). They are published after the change is committed, never before."""
 
 from collections.abc import Sequence
 from datetime import datetime

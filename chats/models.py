@@ -1,4 +1,4 @@
-"""The tables `chats`, `chat_memberships` and `chat_counters` (ADR-007 §2.5, §2.6, §2.2). Private to this app."""
+"""The tables `chats`, `chat_memberships` and `chat_counters` (docs/architecture.md). Private to this app."""
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex

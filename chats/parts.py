@@ -20,7 +20,7 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import IdFactory
 from foundation.stores.dynamodb import Database
-from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka import EventProducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def assemble(
     *,
     users: UserDirectory,
     creation_keys: CreationKeys,
-    announcer: Announcer,
+    producer: EventProducer,
     cursors: CursorCodec,
     clock: Clock,
     ids: IdFactory,
@@ -47,14 +47,14 @@ def assemble(
     """`creation_keys` is implemented by `messaging`, which owns the table."""
     chats, memberships, counters = ChatStore(database), MembershipStore(database), CounterStore(database)
     access = Access(chats=chats, memberships=memberships)
-    news = EventPublisher(announcer=announcer, ids=ids, clock=clock)
+    events = EventPublisher(producer=producer, ids=ids, clock=clock)
     leaving = Leaving(database=database, memberships=memberships, counters=counters)
     joining = Joining(memberships=memberships, leaving=leaving, users=users, clock=clock)
     stores = CreationStores(
         database=database, chats=chats, memberships=memberships, counters=counters, keys=creation_keys
     )
     return Chats(
-        creation=ChatCreation(stores=stores, access=access, users=users, news=news, clock=clock, ids=ids),
+        creation=ChatCreation(stores=stores, access=access, users=users, events=events, clock=clock, ids=ids),
         details=ChatDetails(access=access, chats=chats, memberships=memberships, counters=counters, clock=clock),
         members=Members(
             database=database,
@@ -63,7 +63,7 @@ def assemble(
             joining=joining,
             leaving=leaving,
             users=users,
-            news=news,
+            events=events,
             cursors=cursors,
         ),
         listing=ChatListing(database=database, chats=chats, memberships=memberships, counters=counters),

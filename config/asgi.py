@@ -13,7 +13,7 @@ http = get_asgi_application()
 
 from config.wiring.web import web  # noqa: E402 - the settings must be loaded first
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
-from delivery.gateway.lost import NoSuchSocket  # noqa: E402
+from delivery.gateway.not_found import NoSuchSocket  # noqa: E402
 from foundation.server.gate import Gate  # noqa: E402
 
 parts = web()

@@ -32,7 +32,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
         address_of=parts.client_address,
     ),
     *chat_routes(details=parts.chats.details, members=parts.chats.members, verify=verify),
-    *message_routes(committer=parts.messaging.committer, history=parts.messaging.history, verify=verify),
+    *message_routes(
+        committer=parts.messaging.committer, history=parts.messaging.history, loop=parts.clients.loop, verify=verify
+    ),
     *delivery_routes(
         inbox=parts.delivery.inbox, creation=parts.chats.creation, watermarks=parts.delivery.watermarks, verify=verify
     ),

@@ -15,6 +15,7 @@ from delivery.services.watermarks import Watermarks
 from demo.data import CHATS, PEOPLE, DemoChat
 from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import UserId
+from foundation.kernel.loops import ServiceLoop
 from messaging.domain import Draft
 from messaging.services.committer import Committer
 
@@ -30,6 +31,7 @@ class DemoServices:
     creation: ChatCreation
     inbox: Inbox
     committer: Committer
+    loop: ServiceLoop
     watermarks: Watermarks
 
 
@@ -70,7 +72,8 @@ class DemoSeeder:
         chat_id = state.chat.chat_id
         for index, (name, text) in enumerate(demo_chat.messages):
             sender = users[name].user_id
-            self._services.committer.send(Draft(chat_id, sender, f"demo-{demo_chat.key}-{index}", text))
+            draft = Draft(chat_id, sender, f"demo-{demo_chat.key}-{index}", text)
+            self._services.loop.run(self._services.committer.send(draft))
         for name, sequence in demo_chat.read.items():
             self._services.watermarks.acknowledge(users[name].user_id, chat_id, sequence)
 

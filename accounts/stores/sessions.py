@@ -1,6 +1,6 @@
 """The table `sessions`: one item per login of a device.
 
-Revocation deletes the item. Validation reads eventually consistent (ADR-007) and repeats a miss with a strongly
+Revocation deletes the item. Validation reads eventually consistent and repeats a miss with a strongly
 consistent read, so that a new session is never refused. Items past `expires_at` count as absent, because DynamoDB may
 take two days to delete them.
 """

@@ -1,6 +1,6 @@
 """The table `users`: users, and the claims that make phone numbers unique.
 
-Users are read eventually consistent (ADR-007). A miss is repeated with a strongly consistent read, so that a new user
+Users are read eventually consistent. A miss is repeated with a strongly consistent read, so that a new user
 is never reported as unknown.
 """
 

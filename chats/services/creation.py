@@ -18,8 +18,7 @@ from chats.stores.memberships import MembershipStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, IdFactory, UserId
-from foundation.stores.dynamodb import Database, Write
-from foundation.stores.dynamodb.database import TRANSACTION_ITEMS
+from foundation.stores.dynamodb import TRANSACTION_ITEMS, Database, Write
 from foundation.stores.errors import TransactionCancelled, TransactionConflict
 
 MAX_MEMBERS_IN_TRANSACTION = TRANSACTION_ITEMS - 3
@@ -46,14 +45,14 @@ class ChatCreation:
         stores: CreationStores,
         access: Access,
         users: UserDirectory,
-        news: EventPublisher,
+        events: EventPublisher,
         clock: Clock,
         ids: IdFactory,
     ) -> None:
         self._stores = stores
         self._access = access
         self._users = users
-        self._events = news
+        self._events = events
         self._clock = clock
         self._ids = ids
 
@@ -100,7 +99,7 @@ class ChatCreation:
         try:
             self._stores.database.transact([*self._creating(chat, [owner, *atomic]), *self._remembering_key(chat, key)])
         except (TransactionCancelled, TransactionConflict) as error:
-            first = self._find_winner(chat, key)
+            first = self._find_first(chat, key)
             if first is None:
                 raise TransactionConflict("Another request is creating this chat") from error
             if first != chat.chat_id:
@@ -124,7 +123,7 @@ class ChatCreation:
     def _find_by_key(self, creator_id: UserId, key: str | None) -> ChatId | None:
         return None if key is None else self._stores.keys.find(creator_id, key, now=self._clock.now())
 
-    def _find_winner(self, chat: Chat, key: str | None) -> ChatId | None:
+    def _find_first(self, chat: Chat, key: str | None) -> ChatId | None:
         """The chat that caused the conflict: another one with the same key, or this one, written by a lost attempt."""
         if (first := self._find_by_key(chat.created_by, key)) is not None:
             return first

@@ -9,17 +9,16 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.events import Event
 from foundation.kernel.ids import IdFactory, UserId
 from foundation.stores.errors import EventLogUnavailable
-from foundation.stores.kafka import Outgoing
-from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka import EventProducer, Outgoing
 
 log = logging.getLogger(__name__)
 
 
 class EventPublisher:
-    """Publishes stored changes. While Kafka is unavailable, the announcer keeps the events and publishes them later."""
+    """Publishes stored changes. While Kafka is away, the producer keeps the events and publishes them later."""
 
-    def __init__(self, *, announcer: Announcer, ids: IdFactory, clock: Clock) -> None:
-        self._announcer = announcer
+    def __init__(self, *, producer: EventProducer, ids: IdFactory, clock: Clock) -> None:
+        self._producer = producer
         self._ids = ids
         self._clock = clock
 
@@ -38,7 +37,7 @@ class EventPublisher:
 
     def _publish(self, events: Sequence[Event]) -> None:
         try:
-            self._announcer.announce([Outgoing(event) for event in events])
+            self._producer.publish_and_wait([Outgoing(event) for event in events])
         except EventLogUnavailable as error:
             names = ", ".join(f"{event.event_type} {event.event_id}" for event in events)
-            log.warning("stored, to be announced later: %s (%s)", names, error.detail)
+            log.warning("stored, to be published later: %s (%s)", names, error.detail)

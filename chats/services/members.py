@@ -45,7 +45,7 @@ class Members:
         joining: Joining,
         leaving: Leaving,
         users: UserDirectory,
-        news: EventPublisher,
+        events: EventPublisher,
         cursors: CursorCodec,
         retry: RetryPolicy | None = None,
     ) -> None:
@@ -55,7 +55,7 @@ class Members:
         self._joining = joining
         self._leaving = leaving
         self._users = users
-        self._events = news
+        self._events = events
         self._cursors = cursors
         self._retry = retry or RetryPolicy()
 

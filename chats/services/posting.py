@@ -1,16 +1,14 @@
 """Membership checks and sequence counters, for reading and writing messages."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
-from chats.domain import Tally
+from chats.domain import CounterState
 from chats.errors import ChatNotFound
 from chats.stores.counters import GET_LATEST_SEQUENCES, CounterStore
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
-from foundation.stores.dynamodb import AccessPattern, Database, Key, Write
-from foundation.stores.dynamodb.database import BatchResult
+from foundation.stores.dynamodb import AccessPattern, BatchResult, Database, Key
 
 
 class Posting:
@@ -24,6 +22,7 @@ class Posting:
         self._database = database
         self._memberships = memberships
         self._counters = counters
+        self.moving_counter = counters.moving
 
     def membership_lookup(self, pairs: Iterable[tuple[ChatId, UserId]]) -> dict[AccessPattern[Any], list[Key]]:
         """The keys of memberships, to merge into a `Database.batch_get` of the caller."""
@@ -41,24 +40,13 @@ class Posting:
         """The latest sequences, from the result of that read. A chat that is missing does not exist."""
         return self._counters.found_in(result)
 
-    def tallies_among(self, result: BatchResult) -> dict[ChatId, Tally]:
+    def counter_states_among(self, result: BatchResult) -> dict[ChatId, CounterState]:
         """The counters with their departures, from the result of that read."""
-        return self._counters.tallies_in(result)
-
-    def moving_counter(self, chat_id: ChatId, *, current: Tally, added: int, now: datetime) -> Write:
-        """The write to add to the transaction of `added` messages.
-
-        Its condition fails if the sequence or the departures differ from `current`.
-        """
-        return self._counters.moving(chat_id, current=current, added=added, now=now)
+        return self._counters.states_in(result)
 
     def find_counter(self, chat_id: ChatId) -> int | None:
         """A chat's latest sequence, or None if the chat does not exist."""
         return self._counters.find(chat_id)
-
-    def find_counters(self, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
-        """The latest sequences of the chats that exist."""
-        return self._counters.find_many(chat_ids)
 
     def require_reader(self, chat_id: ChatId, user_id: UserId) -> int:
         """Require membership and return the chat's latest sequence, in one read. Raises `ChatNotFound`."""

@@ -10,8 +10,7 @@ from chats.domain import Chat, ChatType
 from chats.models import ChatModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from foundation.stores.dynamodb.database import BatchResult
+from foundation.stores.dynamodb import AccessPattern, BatchResult, Consistency, Database, Key, Operation, Write
 
 GET_CHAT = AccessPattern("Get chat metadata", ChatModel, Operation.GET, key="chat_id", consistency=Consistency.EVENTUAL)
 CONFIRM_CHAT_UNKNOWN = AccessPattern(

@@ -5,15 +5,13 @@ The transaction that ends a membership increments `departures`: as long as it is
 are (ADR-019).
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 
-from chats.domain import Tally
+from chats.domain import CounterState
 from chats.models import CounterModel
 from foundation.kernel.clock import to_iso
 from foundation.kernel.ids import ChatId
-from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
-from foundation.stores.dynamodb.database import BatchResult
+from foundation.stores.dynamodb import AccessPattern, BatchResult, Consistency, Database, Operation, Write
 
 _SAME_DEPARTURES = "sequence_counter = :current AND departures = :departures"
 _NO_DEPARTURES = "sequence_counter = :current AND attribute_not_exists(departures)"
@@ -46,18 +44,15 @@ class CounterStore:
         item = self._database.get(GET_LATEST_SEQUENCE, chat_id)
         return None if item is None else int(item.sequence_counter)
 
-    def find_many(self, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
-        return self.found_in(self._database.batch_get({GET_LATEST_SEQUENCES: [(chat_id,) for chat_id in chat_ids]}))
-
     def found_in(self, result: BatchResult) -> dict[ChatId, int]:
         """The latest sequences in the result of a `batch_get`."""
-        return {chat_id: tally.sequence for chat_id, tally in self.tallies_in(result).items()}
+        return {chat_id: state.sequence for chat_id, state in self.states_in(result).items()}
 
-    def tallies_in(self, result: BatchResult) -> dict[ChatId, Tally]:
+    def states_in(self, result: BatchResult) -> dict[ChatId, CounterState]:
         """The counters in the result of a `batch_get`."""
         items = result.raw(GET_LATEST_SEQUENCES).values()
         return {
-            ChatId(item["chat_id"]["S"]): Tally(
+            ChatId(item["chat_id"]["S"]): CounterState(
                 int(item["sequence_counter"]["N"]), int(item["departures"]["N"]) if "departures" in item else 0
             )
             for item in items
@@ -74,7 +69,7 @@ class CounterStore:
         exists = CounterModel.chat_id.exists()
         return self._database.updating(COUNT_DEPARTURE, (chat_id,), [departures.add(1)], exists)
 
-    def moving(self, chat_id: ChatId, *, current: Tally, added: int, now: datetime) -> Write:
+    def moving(self, chat_id: ChatId, *, current: CounterState, added: int, now: datetime) -> Write:
         """Adds `added` to the sequence. Fails if sequence or departures differ from `current`."""
         values = {
             ":next": {"N": str(current.sequence + added)},

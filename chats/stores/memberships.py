@@ -13,8 +13,7 @@ from chats.domain import Membership, Role
 from chats.models import MembershipModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation, Write
-from foundation.stores.dynamodb.database import BatchResult
+from foundation.stores.dynamodb import AccessPattern, BatchResult, Consistency, Database, Key, Operation, Write
 
 CHECK_USER_IN_CHAT = AccessPattern(
     "Check user in chat", MembershipModel, Operation.GET, key="chat_id, user_id", consistency=Consistency.STRONG

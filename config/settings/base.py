@@ -1,4 +1,4 @@
-"""What every way of running Parley shares. Names and defaults of the environment: contract §7."""
+"""Settings shared by all environments. The variables are described in the README."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ DEBUG = False
 AWS_REGION = env.text("AWS_REGION", "us-east-1")
 DYNAMODB_ENDPOINT_URL = env.text("DYNAMODB_ENDPOINT_URL") or None
 TABLE_PREFIX = env.text("TABLE_PREFIX")
-STORE_THREADS = env.whole("STORE_THREADS", 32)
+STORE_CONNECTIONS = env.whole("STORE_CONNECTIONS", 32)
 KAFKA_BOOTSTRAP_SERVERS = env.text("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
 KAFKA_SECURITY = kafka.security()
 KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
@@ -38,6 +38,7 @@ APPEND_SLASH = False
 SEND_RATE = env.number("SEND_RATE", 100)
 SEND_BURST = env.whole("SEND_BURST", 500)
 TOKEN_GRACE = env.number("TOKEN_GRACE", 60)
+FAST_SOCKETS = env.text("FAST_SOCKETS", "1") != "0"
 HTTP_REQUESTS = env.whole("HTTP_REQUESTS", 200)
 MAX_BODY_BYTES = 256 * 1024
 

@@ -1,6 +1,6 @@
-"""A laptop: engines started by `manage.py dev`, a secret made at the first run, loopback only.
+"""Settings for a laptop: engines started by `manage.py dev`, a secret made at the first run, loopback only.
 
-Commands find the engines of a run that is under way on the same data directory by themselves.
+Commands find the engines of the run on the same data directory.
 """
 
 import os
@@ -11,7 +11,7 @@ from config.settings import environment as env
 from engines.data_directory import environment_of_running_engines
 from engines.processes import PROJECT_ROOT
 
-# All or none: whoever names an engine means another system.
+# All or none: naming one engine means another deployment.
 if not any(env.text(_name) for _name in ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")):
     os.environ.update(environment_of_running_engines(Path(env.text("DATA_DIR", str(PROJECT_ROOT / ".parley")))))
 

@@ -21,7 +21,7 @@ CREDENTIALS = {"KAFKA_SASL_USERNAME": "sasl.username", "KAFKA_SASL_PASSWORD": "s
 def security() -> dict[str, Any]:
     """The client options of `KAFKA_SECURITY_PROTOCOL` and its companions.
 
-    A companion that the protocol would ignore is refused: whoever set it believes to be safer than they are.
+    A companion that the protocol would ignore is refused: it would give a false sense of security.
     """
     protocol = _one_of("KAFKA_SECURITY_PROTOCOL", PROTOCOLS, "PLAINTEXT")
     options: dict[str, Any] = {"security.protocol": protocol}

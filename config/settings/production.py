@@ -1,4 +1,4 @@
-"""Anything but a laptop. Refuses to start with a missing or well-known secret."""
+"""Settings for production. Refuse to start with a missing or well-known secret."""
 
 from django.core.exceptions import ImproperlyConfigured
 

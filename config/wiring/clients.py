@@ -14,9 +14,9 @@ from config.settings.kafka import uses_iam
 from foundation.kernel.clock import Clock, SystemClock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import IdFactory
+from foundation.kernel.loops import ServiceLoop
 from foundation.stores.dynamodb import Database, DynamoDBOptions
 from foundation.stores.kafka import EventLogAdmin, EventProducer, KafkaOptions
-from foundation.stores.kafka.announcer import Announcer
 from foundation.stores.kafka.msk_iam import MskIamTokens
 from foundation.stores.redis.client import RedisOptions, connect, connect_async
 
@@ -28,6 +28,7 @@ class Clients:
         self.clock: Clock = SystemClock()
         self.ids = IdFactory(self.clock)
         self.cursors = CursorCodec(settings.SECRET_KEY)
+        self.loop = ServiceLoop()
         self._read_only = read_only
 
     @cached_property
@@ -36,9 +37,9 @@ class Clients:
             region=settings.AWS_REGION,
             endpoint_url=settings.DYNAMODB_ENDPOINT_URL,
             table_prefix=settings.TABLE_PREFIX,
-            pool_size=settings.STORE_THREADS,
+            pool_size=settings.STORE_CONNECTIONS,
         )
-        return Database(options, read_only=self._read_only)
+        return Database(options, read_only=self._read_only, loop=self.loop)
 
     @cached_property
     def kafka_options(self) -> KafkaOptions:
@@ -55,10 +56,6 @@ class Clients:
     @cached_property
     def producer(self) -> EventProducer:
         return EventProducer(self.kafka_options)
-
-    @cached_property
-    def announcer(self) -> Announcer:
-        return Announcer(self.producer)
 
     @cached_property
     def event_log(self) -> EventLogAdmin:

@@ -23,7 +23,7 @@ from foundation.rest.throttling import CallerThrottle
 from foundation.stores.redis.client import naming_failures
 from foundation.stores.redis.control import RevocationChannel
 from foundation.stores.redis.limits import Limit, RateLimiter
-from messaging.stores.idempotency import ChatCreationKeys
+from messaging.stores.messages import ChatCreationKeys
 
 READS = Limit("reads", rate=50, burst=200)
 PROBE_TIMEOUT = 1.4
@@ -54,7 +54,7 @@ class Web:
             clients.database,
             users=self.accounts.directory,
             creation_keys=ChatCreationKeys(clients.database),
-            announcer=clients.announcer,
+            producer=clients.producer,
             cursors=clients.cursors,
             clock=clients.clock,
             ids=clients.ids,
@@ -62,7 +62,7 @@ class Web:
         self.messaging = messaging.parts.assemble(
             clients.database,
             posting=self.chats.posting,
-            announcer=clients.announcer,
+            producer=clients.producer,
             options=messaging.parts.MessagingOptions(send_rate=settings.SEND_RATE, send_burst=settings.SEND_BURST),
             clock=clients.clock,
             ids=clients.ids,
@@ -107,33 +107,27 @@ class Web:
                 creation=self.chats.creation,
                 inbox=self.delivery.inbox,
                 committer=self.messaging.committer,
+                loop=clients.loop,
                 watermarks=self.delivery.watermarks,
             )
         )
 
     def start(self) -> None:
         """Run the asynchronous services on this thread's event loop."""
-        self.clients.database.connection.use_loop()
-        self.messaging.committer.work_on(asyncio.get_event_loop())
+        self.clients.loop.attach()
 
     async def close(self) -> None:
-        """Shut down in order: clients, pending acknowledgements and drafts, events for Kafka, connections."""
+        """Shut down in order: sockets, acknowledgements, drafts, reads, events for Kafka, connections."""
         await self.gateway.hub.drain()
-        loop = asyncio.get_running_loop()
-        clients = self.clients
-        for part in (
-            self.delivery.acks,
-            self.messaging.committer,
-            self.messaging.history,
-            clients.announcer,
-            clients.producer,
-        ):
-            await loop.run_in_executor(None, part.close)
-        clients.database.connection.close()
+        await self.delivery.acks.close()
+        await self.messaging.committer.close()
+        await self.messaging.history.close()
+        await asyncio.to_thread(self.clients.producer.close)
+        await self.clients.database.on_loop.wire.close()
 
     def _probe_dynamodb(self) -> None:
         database = self.clients.database
-        database.connection.dispatch("DescribeTable", {"TableName": database.table_name(TABLES[0])})
+        database.call("DescribeTable", {"TableName": database.table_name(TABLES[0])})
 
     def _probe_kafka(self) -> None:
         self.clients.event_log.require_topics(timeout=PROBE_TIMEOUT)

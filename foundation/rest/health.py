@@ -34,9 +34,9 @@ class EngineProbes:
         hanging = {name for name, future in self._futures.items() if not future.done()}
         for name in self._probes.keys() - hanging:
             self._futures[name] = self._pool.submit(_timed, self._probes[name])
-        asked = {name: self._futures[name] for name in self._probes}
-        wait(asked.values(), timeout=self._timeout)
-        return {name: _result(future) for name, future in asked.items()}
+        futures = {name: self._futures[name] for name in self._probes}
+        wait(futures.values(), timeout=self._timeout)
+        return {name: _result(future) for name, future in futures.items()}
 
 
 def _timed(probe: Probe) -> float:

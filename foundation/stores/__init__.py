@@ -1,5 +1,5 @@
-"""The three engines' clients: DynamoDB (the truth), Kafka (what happened), Redis (who is where).
+"""The clients of the engines: DynamoDB (source of truth), Kafka (event log), Redis (routing state).
 
-Timeouts, bounded retries, counters and the naming of failures live here, once. No client reads settings: what it needs
-is passed in by `config.wiring`.
+Owns timeouts, bounded retries, metrics and the names of failures. No client reads settings: `config.wiring` passes in
+what it needs.
 """

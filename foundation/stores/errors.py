@@ -1,4 +1,4 @@
-"""How the stores fail, in our own words: no caller ever sees an engine's exception."""
+"""Failures of the stores. Callers never see an engine's own exception."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,35 +15,35 @@ class StoreUnavailable(Unavailable):
 
 
 class Throttled(StoreUnavailable):
-    """DynamoDB answered that the table or partition is over its capacity, and kept doing so through the retries."""
+    """A table or partition of DynamoDB is over its capacity, also after the retries."""
 
 
 class TransactionConflict(StoreUnavailable):
-    """Another write held one of the items, and kept doing so through the retries."""
+    """Another write held one of the items, also after the retries."""
 
 
 class EventLogUnavailable(StoreUnavailable):
-    """Kafka did not take the events before the deadline. What DynamoDB holds stands."""
+    """Kafka did not take the events before the deadline. The change itself is stored."""
 
     code = "fanout_unavailable"
     title = "Stored, but not announced yet: send it again with the same id"
 
 
 class TableMissing(StoreUnavailable):
-    """A table is not there: the operator has not run `manage.py create_tables`."""
+    """A table does not exist: the operator has not run `manage.py create_tables`."""
 
 
 class TableBusy(StoreUnavailable):
-    """DynamoDB is still creating the table, or changing it, and takes no other change meanwhile."""
+    """DynamoDB is still creating or changing the table and accepts no other change."""
 
 
 class ConditionFailed(Exception):
-    """A conditional write found the item in another state; the caller knows what that means."""
+    """The condition of a write was not met. The caller translates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancellationReason:
-    """Why one item stopped a transaction. `item` is the stored state where it was asked for."""
+    """Why one item cancelled a transaction. `item` is its stored state, if the request asked for it."""
 
     code: str
     item: dict[str, Any] | None = None
@@ -58,7 +58,7 @@ class CancellationReason:
 
 
 class TransactionCancelled(Exception):
-    """Nothing of the transaction was written. `reasons` stand in the order of its items, None where innocent."""
+    """Nothing of the transaction was written. `reasons` has an entry for each item, None where it is not the cause."""
 
     def __init__(self, reasons: Sequence[CancellationReason | None]) -> None:
         codes = ", ".join("-" if reason is None else reason.code for reason in reasons)
@@ -67,18 +67,18 @@ class TransactionCancelled(Exception):
 
     @property
     def is_transient(self) -> bool:
-        """True when trying the very same transaction again may succeed."""
-        blamed = [reason for reason in self.reasons if reason is not None]
-        return bool(blamed) and all(reason.is_transient for reason in blamed)
+        """Whether the same transaction may succeed if it is sent again."""
+        causes = [reason for reason in self.reasons if reason is not None]
+        return bool(causes) and all(reason.is_transient for reason in causes)
 
 
 class WriteRefused(ParleyError):
-    """A write was attempted through a read-only client; it never left the process. Always a bug."""
+    """A write through a read-only client. It was not sent. Always a bug."""
 
 
 class StoreRefused(ParleyError):
-    """The engine called the request wrong (validation, permission). Always a bug or a misconfiguration."""
+    """The engine rejected the request as wrong (validation, permission). A bug or a misconfiguration."""
 
 
 class OperationUnknown(StoreRefused):
-    """The engine does not know the operation: an emulator that lacks an AWS feature."""
+    """The engine does not offer the operation: an emulator that lacks an AWS feature."""

@@ -1,4 +1,4 @@
-"""The matrix in the documents is the one in the code, and ADR-007's patterns are in it."""
+"""The matrix in the documents is the one in the code, and holds the patterns that the data model requires."""
 
 import subprocess
 import sys
@@ -8,9 +8,8 @@ import pytest
 
 DOCUMENT = Path("docs/access-patterns.md")
 
-# ADR-007 §4: pattern, table, index, consistency. Where Parley batches what ADR-007 reads singly, or writes inside a
-# transaction what it writes alone, the operation differs; table, index and consistency do not, except where stronger.
-ADR_007 = [
+# Pattern, table, index, consistency.
+REQUIRED = [
     ("Get user by ID", "users", "Base", "Eventual"),
     ("Find user by phone", "users", "phone_number-index", "Eventual"),
     ("Get chat metadata", "chats", "Base", "Eventual"),
@@ -47,8 +46,8 @@ class TestMatrix:
     def test_the_document_is_up_to_date(self, printed: str) -> None:
         assert DOCUMENT.read_text().endswith(printed), "run `manage.py access_patterns --write`"
 
-    @pytest.mark.parametrize(("name", "table", "index", "consistency"), ADR_007)
-    def test_each_pattern_of_the_data_model_is_there(
+    @pytest.mark.parametrize(("name", "table", "index", "consistency"), REQUIRED)
+    def test_each_required_pattern_is_there(
         self, printed: str, name: str, table: str, index: str, consistency: str
     ) -> None:
         row = rows(printed)[name]

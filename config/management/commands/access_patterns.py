@@ -12,7 +12,7 @@ HEADINGS = ("Access pattern", "Table", "Index", "Operation", "Key", "Consistency
 PREFACE = """# Access patterns
 
 Every way in which Parley touches DynamoDB, by table. Made by `manage.py access_patterns --write` from the declarations
-beside the stores (ADR-008); names as in ADR-007 §4 where it has them. There is no `Scan`.
+beside the stores (ADR-008). There is no `Scan`.
 
 """
 

@@ -2,13 +2,14 @@ import os
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    """Thin: `foundation.server.daphne` is daphne with flow control and a gentle end."""
+    """Thin: `foundation.server.daphne` does the work."""
 
-    help = "Serve REST and WebSocket under daphne. SIGTERM sends clients elsewhere before the process ends."
+    help = "Serve REST and WebSocket under daphne. On SIGTERM, clients are told to reconnect before the process ends."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -23,4 +24,10 @@ class Command(BaseCommand):
 
         endpoint = f"tcp:port={options['port']}:interface={options['host'].replace(':', chr(92) + ':')}"
         parts = web()
-        ParleyServer(application, endpoints=[endpoint], ready_callable=parts.start, before_shutdown=parts.close).run()
+        ParleyServer(
+            application,
+            endpoints=[endpoint],
+            ready_callable=parts.start,
+            before_shutdown=parts.close,
+            fast_sockets=settings.FAST_SOCKETS,
+        ).run()

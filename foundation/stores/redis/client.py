@@ -1,10 +1,10 @@
-"""Redis: disposable routing state, reached with short patience.
+"""Clients of Redis with short timeouts.
 
-Redis may vanish and come back empty at any time. So clients give up quickly, reconnect by themselves, and callers see
-one failure, `StoreUnavailable`, and decide whether to go on without.
+Redis may disappear and come back empty at any time. Clients reconnect by themselves; callers get `StoreUnavailable`
+and decide whether to go on without.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ _AWAY = (ConnectionError, TimeoutError, BusyLoadingError, MaxConnectionsError)
 
 @dataclass(frozen=True, slots=True)
 class RedisOptions:
-    """Where Redis is and how patient to be."""
+    """Where Redis is. Timeouts in seconds."""
 
     url: str
     connect_timeout: float = 0.5
@@ -37,50 +37,26 @@ class RedisOptions:
             "socket_timeout": self.answer_timeout,
             "max_connections": self.pool_size,
             "health_check_interval": 15,
-            # In the newer protocol the client writes every delivery out for its debug log, read or not.
+            # With protocol 3 the client formats every delivery for its debug log, also when that is off.
             "protocol": 2,
         }
 
 
 def connect(options: RedisOptions) -> "redis.Redis":
-    """A client for threads. Connects at first use; answers `bytes`."""
+    """A client for threads. Connects at first use; returns `bytes`."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), options.retries)
     return redis.Redis.from_url(options.url, retry=retry, **options.keywords())
 
 
 def connect_async(options: RedisOptions) -> "redis.asyncio.Redis":
-    """A client for the event loop. Connects at first use; answers `bytes`."""
+    """A client for the event loop. Connects at first use; returns `bytes`."""
     retry = AsyncRetry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), options.retries)
     return redis.asyncio.Redis.from_url(options.url, retry=retry, **options.keywords())
 
 
-def ask_together(client: "redis.Redis", commands: Sequence[Sequence[str | bytes]]) -> list[Any]:
-    """Send commands in one go and return Redis' answers as they come, at half of what the client's pipeline costs.
-
-    Tried again as a whole where the client would, so it is for commands that may be repeated.
-    """
-    pool = client.connection_pool
-    connection: Any = pool.get_connection()
-
-    def ask() -> list[Any]:
-        connection.send_packed_command(connection.pack_commands(commands))
-        return [connection.read_response() for _ in commands]
-
-    try:
-        answers: list[Any] = connection.retry.call_with_retry(ask, lambda _error: connection.disconnect())
-    except BaseException:
-        # Answers that nobody reads would be taken for those of the next who asks.
-        connection.disconnect()
-        raise
-    else:
-        return answers
-    finally:
-        pool.release(connection)
-
-
 @contextmanager
 def naming_failures() -> Iterator[None]:
-    """Turn "Redis is away", in any of its forms, into `StoreUnavailable`."""
+    """Turn every exception that means "Redis is away" into `StoreUnavailable`."""
     try:
         yield
     except _AWAY as error:

@@ -33,7 +33,7 @@ ADA = "+14155550123"
 BOB = "+447911123456"
 
 
-class Outbox:
+class RecordingSmsSender:
     """Records messages instead of sending them. Raises while `failing`."""
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class RecordingNotices:
 
 
 @dataclass
-class Stage:
+class App:
     """The services of accounts, their test doubles and an HTTP client."""
 
     accounts: Accounts
     clock: SettableClock
-    outbox: Outbox
+    sms: RecordingSmsSender
     notices: RecordingNotices
     redis: "redis.Redis"
     client: APIClient = field(default_factory=APIClient)
@@ -87,7 +87,7 @@ class Stage:
 
     def code(self, phone_number: str = ADA) -> str:
         assert self.post("/api/auth/request-code", {"phone_number": phone_number}).status_code == 202
-        return self.outbox.code_for(phone_number)
+        return self.sms.code_for(phone_number)
 
     def log_in(self, phone_number: str = ADA, device_id: str = "laptop", **more: str) -> dict[str, Any]:
         body = {"phone_number": phone_number, "code": self.code(phone_number), "device_id": device_id, **more}
@@ -119,20 +119,18 @@ def database(dynamodb_options: DynamoDBOptions) -> Database:
 
 
 @pytest.fixture
-def stage(
-    database: Database, redis_client: "redis.Redis", policy: LoginPolicy, loopback_is_free: bool
-) -> Iterator[Stage]:
-    with on_stage(database, redis_client, policy=policy, loopback_is_free=loopback_is_free) as stage:
-        yield stage
+def app(database: Database, redis_client: "redis.Redis", policy: LoginPolicy, loopback_is_free: bool) -> Iterator[App]:
+    with running_app(database, redis_client, policy=policy, loopback_is_free=loopback_is_free) as app:
+        yield app
 
 
 @contextmanager
-def on_stage(
+def running_app(
     database: Database, redis_client: "redis.Redis", *, policy: LoginPolicy, loopback_is_free: bool
-) -> Iterator[Stage]:
-    clock, outbox, notices = SettableClock(), Outbox(), RecordingNotices()
+) -> Iterator[App]:
+    clock, sms, notices = SettableClock(), RecordingSmsSender(), RecordingNotices()
     accounts = assemble(
-        Engines(database=database, redis=redis_client, sms=outbox, notices=notices),
+        Engines(database=database, redis=redis_client, sms=sms, notices=notices),
         options=AccountsOptions(
             secret="a secret of the tests",
             jwt_keys={"new": "n" * 64, "old": "o" * 64},
@@ -143,7 +141,7 @@ def on_stage(
         ids=IdFactory(clock),
     )
     with override_settings(ROOT_URLCONF=_urls(accounts, redis_client)):
-        yield Stage(accounts=accounts, clock=clock, outbox=outbox, notices=notices, redis=redis_client)
+        yield App(accounts=accounts, clock=clock, sms=sms, notices=notices, redis=redis_client)
 
 
 def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:

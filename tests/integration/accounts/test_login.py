@@ -18,7 +18,7 @@ from foundation.stores.dynamodb import Database
 from foundation.stores.errors import StoreUnavailable
 from foundation.stores.redis.limits import Limit
 from tests.doubles import eventually
-from tests.integration.accounts.conftest import ADA, BOB, Stage
+from tests.integration.accounts.conftest import ADA, BOB, App
 
 
 def at_once(count: int, call: Callable[[int], object]) -> list[object]:
@@ -37,57 +37,57 @@ def at_once(count: int, call: Callable[[int], object]) -> list[object]:
 
 
 class TestRequestCode:
-    def test_it_sends_six_digits_and_says_how_long_they_last(self, stage: Stage) -> None:
-        answer = stage.post("/api/auth/request-code", {"phone_number": ADA})
+    def test_it_sends_six_digits_and_says_how_long_they_last(self, app: App) -> None:
+        answer = app.post("/api/auth/request-code", {"phone_number": ADA})
         assert answer.status_code == 202
         assert answer.json() == {"expires_in": 300, "resend_after": 30}
-        [message] = stage.outbox.messages
+        [message] = app.sms.messages
         assert message.to == ADA
         assert message.code in message.body
         assert message.code.isdigit()
         assert len(message.code) == 6
 
-    def test_the_answer_is_the_same_for_a_known_and_an_unknown_number(self, stage: Stage) -> None:
-        stage.log_in(ADA)
-        known = stage.post("/api/auth/request-code", {"phone_number": ADA})
-        unknown = stage.post("/api/auth/request-code", {"phone_number": BOB})
+    def test_the_answer_is_the_same_for_a_known_and_an_unknown_number(self, app: App) -> None:
+        app.log_in(ADA)
+        known = app.post("/api/auth/request-code", {"phone_number": ADA})
+        unknown = app.post("/api/auth/request-code", {"phone_number": BOB})
         assert (known.status_code, known.json()) == (unknown.status_code, unknown.json())
 
     def test_no_user_is_read_so_the_timing_cannot_tell_either(
-        self, stage: Stage, database: Database, monkeypatch: pytest.MonkeyPatch
+        self, app: App, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(database.connection, "dispatch", _refuse)
-        assert stage.post("/api/auth/request-code", {"phone_number": ADA}).status_code == 202
+        monkeypatch.setattr(database.on_loop.wire, "call", _refuse)
+        assert app.post("/api/auth/request-code", {"phone_number": ADA}).status_code == 202
 
-    def test_a_second_code_must_wait(self, stage: Stage) -> None:
-        stage.code()
-        answer = stage.post("/api/auth/request-code", {"phone_number": ADA})
+    def test_a_second_code_must_wait(self, app: App) -> None:
+        app.code()
+        answer = app.post("/api/auth/request-code", {"phone_number": ADA})
         assert answer.status_code == 429
         assert answer.json()["code"] == "rate_limited"
         assert 1 <= int(answer["Retry-After"]) <= 30
 
-    def test_of_many_requests_at_once_one_is_sent(self, stage: Stage) -> None:
-        at_once(20, lambda _: stage.accounts.login.request_code(phone_number=ADA, address="127.0.0.1"))
-        assert len(stage.outbox.messages) == 1
+    def test_of_many_requests_at_once_one_is_sent(self, app: App) -> None:
+        at_once(20, lambda _: app.accounts.login.request_code(phone_number=ADA, address="127.0.0.1"))
+        assert len(app.sms.messages) == 1
 
-    def test_a_failing_sender_is_a_503_and_uses_nothing_up(self, stage: Stage) -> None:
-        stage.outbox.failing = True
+    def test_a_failing_sender_is_a_503_and_uses_nothing_up(self, app: App) -> None:
+        app.sms.failing = True
         for _ in range(15):
-            answer = stage.post("/api/auth/request-code", {"phone_number": ADA})
+            answer = app.post("/api/auth/request-code", {"phone_number": ADA})
             assert (answer.status_code, answer.json()["code"]) == (503, "sms_unavailable")
             assert int(answer["Retry-After"]) >= 1
-        stage.outbox.failing = False
-        assert stage.post("/api/auth/request-code", {"phone_number": ADA}).status_code == 202
+        app.sms.failing = False
+        assert app.post("/api/auth/request-code", {"phone_number": ADA}).status_code == 202
 
-    def test_a_new_code_replaces_the_old(self, stage: Stage) -> None:
-        old = stage.code()
-        _end_pause(stage)
-        new = stage.code()
+    def test_a_new_code_replaces_the_old(self, app: App) -> None:
+        old = app.code()
+        _end_pause(app)
+        new = app.code()
         if old == new:
             pytest.fail("one in a million: the same code twice")
         body = {"phone_number": ADA, "device_id": "laptop"}
-        assert stage.post("/api/auth/verify", {**body, "code": old}).json()["code"] == "invalid_code"
-        assert stage.post("/api/auth/verify", {**body, "code": new}).status_code == 201
+        assert app.post("/api/auth/verify", {**body, "code": old}).json()["code"] == "invalid_code"
+        assert app.post("/api/auth/verify", {**body, "code": new}).status_code == 201
 
 
 class TestLimits:
@@ -104,41 +104,41 @@ class TestLimits:
     def loopback_is_free(self) -> bool:
         return False
 
-    def _request(self, stage: Stage, number: str, **extra: str) -> int:
-        return int(stage.post("/api/auth/request-code", {"phone_number": number}, **extra).status_code)
+    def _request(self, app: App, number: str, **extra: str) -> int:
+        return int(app.post("/api/auth/request-code", {"phone_number": number}, **extra).status_code)
 
-    def _is_sent(self, stage: Stage, address: str) -> bool:
-        return self._request(stage, ADA, REMOTE_ADDR=address) == 202
+    def _is_sent(self, app: App, address: str) -> bool:
+        return self._request(app, ADA, REMOTE_ADDR=address) == 202
 
-    def test_a_number_gets_a_few_codes_an_hour_from_anywhere(self, stage: Stage) -> None:
+    def test_a_number_gets_a_few_codes_an_hour_from_anywhere(self, app: App) -> None:
         for place in range(2):
-            eventually(partial(self._is_sent, stage, f"192.0.2.{place}"))
-        assert self._request(stage, ADA, REMOTE_ADDR="192.0.2.99") == 429
-        assert self._request(stage, BOB, REMOTE_ADDR="192.0.2.99") == 202
+            eventually(partial(self._is_sent, app, f"192.0.2.{place}"))
+        assert self._request(app, ADA, REMOTE_ADDR="192.0.2.99") == 429
+        assert self._request(app, BOB, REMOTE_ADDR="192.0.2.99") == 202
 
-    def test_an_address_asks_for_a_few_codes_an_hour_for_any_numbers(self, stage: Stage) -> None:
+    def test_an_address_asks_for_a_few_codes_an_hour_for_any_numbers(self, app: App) -> None:
         numbers = [f"+1415555010{digit}" for digit in range(4)]
-        answers = [self._request(stage, number, REMOTE_ADDR="192.0.2.7") for number in numbers]
+        answers = [self._request(app, number, REMOTE_ADDR="192.0.2.7") for number in numbers]
         assert answers == [202, 202, 202, 429]
-        assert self._request(stage, numbers[3], REMOTE_ADDR="192.0.2.8") == 202
+        assert self._request(app, numbers[3], REMOTE_ADDR="192.0.2.8") == 202
 
-    def test_addresses_of_one_ipv6_network_count_as_one(self, stage: Stage) -> None:
+    def test_addresses_of_one_ipv6_network_count_as_one(self, app: App) -> None:
         answers = [
-            self._request(stage, f"+1415555010{digit}", REMOTE_ADDR=f"2001:db8::{digit + 1}") for digit in range(4)
+            self._request(app, f"+1415555010{digit}", REMOTE_ADDR=f"2001:db8::{digit + 1}") for digit in range(4)
         ]
         assert answers == [202, 202, 202, 429]
 
-    def test_a_forwarded_address_counts_only_behind_a_trusted_proxy(self, stage: Stage) -> None:
+    def test_a_forwarded_address_counts_only_behind_a_trusted_proxy(self, app: App) -> None:
         def ask(digit: int, remote: str) -> int:
             forwarded = f"198.51.100.{digit}"
-            return self._request(stage, f"+1415555010{digit}", REMOTE_ADDR=remote, HTTP_X_FORWARDED_FOR=forwarded)
+            return self._request(app, f"+1415555010{digit}", REMOTE_ADDR=remote, HTTP_X_FORWARDED_FOR=forwarded)
 
         assert [ask(digit, "192.0.2.1") for digit in range(4)] == [202, 202, 202, 429]
         assert [ask(digit, "10.0.0.1") for digit in range(4, 8)] == [202, 202, 202, 202]
 
-    def test_the_attempts_of_an_address_are_rate_limited(self, stage: Stage) -> None:
+    def test_the_attempts_of_an_address_are_rate_limited(self, app: App) -> None:
         body = {"phone_number": ADA, "code": "000000", "device_id": "laptop"}
-        codes = [stage.post("/api/auth/verify", body).json()["code"] for _ in range(4)]
+        codes = [app.post("/api/auth/verify", body).json()["code"] for _ in range(4)]
         assert codes == ["invalid_code", "invalid_code", "invalid_code", "rate_limited"]
 
 
@@ -147,23 +147,23 @@ class TestLoopback:
     def policy(self) -> LoginPolicy:
         return LoginPolicy(codes_per_address=Limit("login-address", rate=0.001, burst=1))
 
-    def test_it_is_free_of_limits_per_address_when_embedded(self, stage: Stage) -> None:
+    def test_it_is_free_of_limits_per_address_when_embedded(self, app: App) -> None:
         for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
             for digit in range(3):
                 body = {"phone_number": f"+1415555010{digit}"}
-                assert stage.post("/api/auth/request-code", body, REMOTE_ADDR=address).status_code == 202
-            stage.redis.flushall()
+                assert app.post("/api/auth/request-code", body, REMOTE_ADDR=address).status_code == 202
+            app.redis.flushall()
 
-    def test_other_addresses_are_not(self, stage: Stage) -> None:
-        stage.accounts.login.request_code(phone_number=ADA, address="192.0.2.1")
-        answer = stage.post("/api/auth/request-code", {"phone_number": BOB}, REMOTE_ADDR="192.0.2.1")
+    def test_other_addresses_are_not(self, app: App) -> None:
+        app.accounts.login.request_code(phone_number=ADA, address="192.0.2.1")
+        answer = app.post("/api/auth/request-code", {"phone_number": BOB}, REMOTE_ADDR="192.0.2.1")
         assert answer.status_code == 429
 
 
 class TestVerify:
-    def test_the_first_login_creates_the_user(self, stage: Stage) -> None:
-        body = {"phone_number": ADA, "code": stage.code(), "device_id": "laptop", "display_name": " Ada "}
-        answer = stage.post("/api/auth/verify", body)
+    def test_the_first_login_creates_the_user(self, app: App) -> None:
+        body = {"phone_number": ADA, "code": app.code(), "device_id": "laptop", "display_name": " Ada "}
+        answer = app.post("/api/auth/verify", body)
         assert answer.status_code == 201
         assert answer["Cache-Control"] == "no-store"
         login = answer.json()
@@ -178,80 +178,80 @@ class TestVerify:
             "updated_at": "2035-01-30T14:30:00.000Z",
         }
 
-    def test_the_next_login_finds_the_user_and_keeps_the_name(self, stage: Stage) -> None:
-        first = stage.log_in(display_name="Ada")
-        body = {"phone_number": ADA, "code": stage.code(), "device_id": "phone", "display_name": "Other"}
-        answer = stage.post("/api/auth/verify", body)
+    def test_the_next_login_finds_the_user_and_keeps_the_name(self, app: App) -> None:
+        first = app.log_in(display_name="Ada")
+        body = {"phone_number": ADA, "code": app.code(), "device_id": "phone", "display_name": "Other"}
+        answer = app.post("/api/auth/verify", body)
         assert answer.status_code == 200
         assert answer.json()["user"] == first["user"]
         assert answer.json()["session_id"] != first["session_id"]
 
-    def test_a_user_without_a_name_gets_one_that_does_not_tell_the_number(self, stage: Stage) -> None:
-        name = stage.log_in()["user"]["display_name"]
+    def test_a_user_without_a_name_gets_one_that_does_not_tell_the_number(self, app: App) -> None:
+        name = app.log_in()["user"]["display_name"]
         assert name.startswith("User ")
         assert ADA[-4:] not in name
 
-    def test_variants_of_one_number_are_one_user(self, stage: Stage) -> None:
+    def test_variants_of_one_number_are_one_user(self, app: App) -> None:
         with_trunk_zero = "+4407911123456"
-        first = stage.log_in(BOB)
-        assert stage.post("/api/auth/request-code", {"phone_number": with_trunk_zero}).status_code == 202
-        body = {"phone_number": with_trunk_zero, "code": stage.outbox.code_for(BOB), "device_id": "phone"}
-        assert stage.post("/api/auth/verify", body).json()["user"]["user_id"] == first["user"]["user_id"]
+        first = app.log_in(BOB)
+        assert app.post("/api/auth/request-code", {"phone_number": with_trunk_zero}).status_code == 202
+        body = {"phone_number": with_trunk_zero, "code": app.sms.code_for(BOB), "device_id": "phone"}
+        assert app.post("/api/auth/verify", body).json()["user"]["user_id"] == first["user"]["user_id"]
 
-    def test_a_code_works_once(self, stage: Stage) -> None:
-        body = {"phone_number": ADA, "code": stage.code(), "device_id": "laptop"}
-        assert stage.post("/api/auth/verify", body).status_code == 201
-        again = stage.post("/api/auth/verify", body)
+    def test_a_code_works_once(self, app: App) -> None:
+        body = {"phone_number": ADA, "code": app.code(), "device_id": "laptop"}
+        assert app.post("/api/auth/verify", body).status_code == 201
+        again = app.post("/api/auth/verify", body)
         assert (again.status_code, again.json()["code"]) == (401, "invalid_code")
 
-    def test_a_code_works_for_its_own_number_only(self, stage: Stage) -> None:
-        code = stage.code(ADA)
-        if stage.code(BOB) == code:
+    def test_a_code_works_for_its_own_number_only(self, app: App) -> None:
+        code = app.code(ADA)
+        if app.code(BOB) == code:
             pytest.fail("one in a million: the same code twice")
         body = {"phone_number": BOB, "code": code, "device_id": "laptop"}
-        assert stage.post("/api/auth/verify", body).json()["code"] == "invalid_code"
+        assert app.post("/api/auth/verify", body).json()["code"] == "invalid_code"
 
-    def test_five_wrong_attempts_invalidate_the_code(self, stage: Stage) -> None:
-        right = stage.code()
+    def test_five_wrong_attempts_invalidate_the_code(self, app: App) -> None:
+        right = app.code()
         body = {"phone_number": ADA, "device_id": "laptop"}
         for _ in range(5):
-            answer = stage.post("/api/auth/verify", {**body, "code": _wrong(right)})
+            answer = app.post("/api/auth/verify", {**body, "code": _wrong(right)})
             assert (answer.status_code, answer.json()["code"]) == (401, "invalid_code")
-        answer = stage.post("/api/auth/verify", {**body, "code": right})
+        answer = app.post("/api/auth/verify", {**body, "code": right})
         assert (answer.status_code, answer.json()["code"]) == (429, "too_many_attempts")
         assert int(answer["Retry-After"]) == 30
 
-    def test_the_fifth_attempt_may_still_be_right(self, stage: Stage) -> None:
-        right = stage.code()
+    def test_the_fifth_attempt_may_still_be_right(self, app: App) -> None:
+        right = app.code()
         body = {"phone_number": ADA, "device_id": "laptop"}
         for _ in range(4):
-            stage.post("/api/auth/verify", {**body, "code": _wrong(right)})
-        assert stage.post("/api/auth/verify", {**body, "code": right}).status_code == 201
+            app.post("/api/auth/verify", {**body, "code": _wrong(right)})
+        assert app.post("/api/auth/verify", {**body, "code": right}).status_code == 201
 
-    def test_a_malformed_code_is_no_attempt(self, stage: Stage) -> None:
-        right = stage.code()
+    def test_a_malformed_code_is_no_attempt(self, app: App) -> None:
+        right = app.code()
         body = {"phone_number": ADA, "device_id": "laptop"}
         for _ in range(6):
-            assert stage.post("/api/auth/verify", {**body, "code": " 12345"}).status_code == 422
-        assert stage.post("/api/auth/verify", {**body, "code": right}).status_code == 201
+            assert app.post("/api/auth/verify", {**body, "code": " 12345"}).status_code == 422
+        assert app.post("/api/auth/verify", {**body, "code": right}).status_code == 201
 
-    def test_an_invalid_name_does_not_consume_the_code(self, stage: Stage) -> None:
-        body = {"phone_number": ADA, "code": stage.code(), "device_id": "laptop"}
-        assert stage.post("/api/auth/verify", {**body, "display_name": "a\u202eb"}).status_code == 422
-        assert stage.post("/api/auth/verify", body).status_code == 201
+    def test_an_invalid_name_does_not_consume_the_code(self, app: App) -> None:
+        body = {"phone_number": ADA, "code": app.code(), "device_id": "laptop"}
+        assert app.post("/api/auth/verify", {**body, "display_name": "a\u202eb"}).status_code == 422
+        assert app.post("/api/auth/verify", body).status_code == 201
 
     def test_when_dynamodb_fails_the_same_request_may_be_repeated(
-        self, stage: Stage, database: Database, monkeypatch: pytest.MonkeyPatch
+        self, app: App, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        body = {"phone_number": ADA, "code": stage.code(), "device_id": "laptop"}
+        body = {"phone_number": ADA, "code": app.code(), "device_id": "laptop"}
         with monkeypatch.context() as patch:
-            patch.setattr(database.connection, "dispatch", _refuse)
-            answer = stage.post("/api/auth/verify", body)
+            patch.setattr(database.on_loop.wire, "call", _refuse)
+            answer = app.post("/api/auth/verify", body)
         assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
-        assert stage.post("/api/auth/verify", body).status_code == 201
+        assert app.post("/api/auth/verify", body).status_code == 201
 
-    def test_a_login_ends_the_pause_so_the_next_device_need_not_wait(self, stage: Stage) -> None:
-        laptop, phone = stage.log_in(device_id="laptop"), stage.log_in(device_id="phone")
+    def test_a_login_ends_the_pause_so_the_next_device_need_not_wait(self, app: App) -> None:
+        laptop, phone = app.log_in(device_id="laptop"), app.log_in(device_id="phone")
         assert laptop["access_token"] != phone["access_token"]
 
 
@@ -273,9 +273,9 @@ class AllUnknown(UserStore):
 
 
 class TestConcurrentLogins:
-    def test_fifty_first_logins_of_one_number_end_in_one_user(self, stage: Stage, database: Database) -> None:
+    def test_fifty_first_logins_of_one_number_end_in_one_user(self, app: App, database: Database) -> None:
         users = AllUnknown(database, calls=50)
-        registration = Registration(users, ids=IdFactory(stage.clock), clock=stage.clock)
+        registration = Registration(users, ids=IdFactory(app.clock), clock=app.clock)
 
         def first_login(number: int) -> tuple[str, bool]:
             user, is_new = registration.find_or_create(ADA, display_name=f"racer {number}")
@@ -285,18 +285,18 @@ class TestConcurrentLogins:
         assert all(isinstance(result, tuple) for result in results), results
         assert len({result[0] for result in results if isinstance(result, tuple)}) == 1
         assert sum(1 for result in results if isinstance(result, tuple) and result[1]) == 1
-        stored = database.connection.dispatch("Scan", {"TableName": database.table_name(UserModel)})["Items"]
+        stored = database.call("Scan", {"TableName": database.table_name(UserModel)})["Items"]
         assert sorted(item["user_id"]["S"].split("_")[0] for item in stored) == [f"phone#{ADA}", "user"]
 
-    def test_of_fifty_guesses_at_once_no_more_than_five_are_compared(self, stage: Stage) -> None:
-        right = stage.code()
-        results = at_once(50, lambda _: stage.accounts.login.verify(_attempt(_wrong(right))))
+    def test_of_fifty_guesses_at_once_no_more_than_five_are_compared(self, app: App) -> None:
+        right = app.code()
+        results = at_once(50, lambda _: app.accounts.login.verify(_attempt(_wrong(right))))
         assert results.count("invalid_code") == 5
         assert results.count("too_many_attempts") == 45
 
-    def test_of_five_right_guesses_at_once_one_logs_in(self, stage: Stage) -> None:
-        right = stage.code()
-        results = at_once(5, lambda _: stage.accounts.login.verify(_attempt(right)))
+    def test_of_five_right_guesses_at_once_one_logs_in(self, app: App) -> None:
+        right = app.code()
+        results = at_once(5, lambda _: app.accounts.login.verify(_attempt(right)))
         assert results.count("invalid_code") == 4
 
 
@@ -308,10 +308,10 @@ def _wrong(code: str) -> str:
     return f"{(int(code) + 1) % 1_000_000:06d}"
 
 
-def _end_pause(stage: Stage) -> None:
-    guard = stage.accounts.login._guard
-    guard.allow_resend(stage.accounts.login._codes.pseudonym(ADA))
+def _end_pause(app: App) -> None:
+    guard = app.accounts.login._guard
+    guard.allow_resend(app.accounts.login._codes.pseudonym(ADA))
 
 
-def _refuse(operation: str, arguments: object) -> None:
+async def _refuse(operation: str, request: object) -> None:
     raise StoreUnavailable("no DynamoDB")

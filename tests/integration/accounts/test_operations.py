@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.stores.dynamodb import Database
-from tests.integration.accounts.conftest import ADA, BOB, Stage
+from tests.integration.accounts.conftest import ADA, BOB, App
 
 STRONG_GET, EVENTUAL_GET = "GetItem strong", "GetItem eventual"
 INDEX_QUERY = "Query index"
@@ -16,13 +16,14 @@ INDEX_QUERY = "Query index"
 def asked(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every request to DynamoDB, in order."""
     requests: list[str] = []
-    original = database.connection.dispatch
+    wire = database.on_loop.wire
+    send = wire.call
 
-    def dispatch(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        requests.append(_described(operation, arguments))
-        return original(operation, arguments)
+    async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        requests.append(_described(operation, request))
+        return await send(operation, request)
 
-    monkeypatch.setattr(database.connection, "dispatch", dispatch)
+    monkeypatch.setattr(wire, "call", call)
     return requests
 
 
@@ -39,67 +40,67 @@ def _described(operation: str, arguments: dict[str, Any]) -> str:
 
 
 class TestOperations:
-    def test_a_first_login(self, stage: Stage, asked: list[str]) -> None:
-        stage.log_in()
+    def test_a_first_login(self, app: App, asked: list[str]) -> None:
+        app.log_in()
         assert asked == [STRONG_GET, "TransactWriteItems", "PutItem"]
 
-    def test_another_login(self, stage: Stage, asked: list[str]) -> None:
-        stage.log_in()
+    def test_another_login(self, app: App, asked: list[str]) -> None:
+        app.log_in()
         asked.clear()
-        stage.log_in()
+        app.log_in()
         assert asked == [STRONG_GET, EVENTUAL_GET, "PutItem"]
 
     @pytest.mark.parametrize(
         ("request_of", "expected"),
         [
-            (lambda stage, login: stage.get("/api/users/me", login["access_token"]), [EVENTUAL_GET]),
-            (lambda stage, login: stage.get("/api/sessions", login["access_token"]), [INDEX_QUERY]),
-            (lambda stage, login: stage.delete("/api/sessions", login["access_token"]), [INDEX_QUERY]),
-            (lambda stage, login: stage.post("/api/auth/logout", {}, login["access_token"]), ["DeleteItem"]),
+            (lambda app, login: app.get("/api/users/me", login["access_token"]), [EVENTUAL_GET]),
+            (lambda app, login: app.get("/api/sessions", login["access_token"]), [INDEX_QUERY]),
+            (lambda app, login: app.delete("/api/sessions", login["access_token"]), [INDEX_QUERY]),
+            (lambda app, login: app.post("/api/auth/logout", {}, login["access_token"]), ["DeleteItem"]),
             (
-                lambda stage, login: stage.patch("/api/users/me", {"display_name": "A"}, login["access_token"]),
+                lambda app, login: app.patch("/api/users/me", {"display_name": "A"}, login["access_token"]),
                 ["UpdateItem"],
             ),
             (
-                lambda stage, login: stage.post("/api/users/lookup", {"phone_number": ADA}, login["access_token"]),
+                lambda app, login: app.post("/api/users/lookup", {"phone_number": ADA}, login["access_token"]),
                 [INDEX_QUERY, EVENTUAL_GET],
             ),
             (
-                lambda stage, login: stage.post("/api/users/lookup", {"phone_number": BOB}, login["access_token"]),
+                lambda app, login: app.post("/api/users/lookup", {"phone_number": BOB}, login["access_token"]),
                 [INDEX_QUERY],
             ),
         ],
     )
     def test_a_request_with_a_token(
-        self, stage: Stage, asked: list[str], request_of: Callable[[Stage, Any], Any], expected: list[str]
+        self, app: App, asked: list[str], request_of: Callable[[App, Any], Any], expected: list[str]
     ) -> None:
-        login = stage.log_in()
-        stage.accounts.verifier.verify(login["access_token"])
+        login = app.log_in()
+        app.accounts.verifier.verify(login["access_token"])
         asked.clear()
-        assert request_of(stage, login).status_code < 500
+        assert request_of(app, login).status_code < 500
         assert asked == expected
 
-    def test_a_refresh_and_its_repetition(self, stage: Stage, asked: list[str]) -> None:
-        login = stage.log_in()
+    def test_a_refresh_and_its_repetition(self, app: App, asked: list[str]) -> None:
+        login = app.log_in()
         asked.clear()
-        stage.post("/api/auth/refresh", {"refresh_token": login["refresh_token"]})
+        app.post("/api/auth/refresh", {"refresh_token": login["refresh_token"]})
         assert asked == [STRONG_GET, "UpdateItem"]
         asked.clear()
-        stage.post("/api/auth/refresh", {"refresh_token": login["refresh_token"]})
+        app.post("/api/auth/refresh", {"refresh_token": login["refresh_token"]})
         assert asked == [STRONG_GET]
 
-    def test_a_made_up_refresh_token_asks_nothing(self, stage: Stage, asked: list[str]) -> None:
-        stage.post("/api/auth/refresh", {"refresh_token": f"sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9.{'A' * 43}.{'A' * 22}"})
+    def test_a_made_up_refresh_token_asks_nothing(self, app: App, asked: list[str]) -> None:
+        app.post("/api/auth/refresh", {"refresh_token": f"sess_01KG7Y4QZ9B2C3D4E5F6G7H8J9.{'A' * 43}.{'A' * 22}"})
         assert asked == []
 
-    def test_a_token_is_checked_once_in_a_few_seconds(self, stage: Stage, asked: list[str]) -> None:
-        login = stage.log_in()
+    def test_a_token_is_checked_once_in_a_few_seconds(self, app: App, asked: list[str]) -> None:
+        login = app.log_in()
         asked.clear()
         for _ in range(3):
-            stage.accounts.verifier.verify(login["access_token"])
+            app.accounts.verifier.verify(login["access_token"])
         assert asked == [EVENTUAL_GET]
         asked.clear()
-        stage.accounts.verifier.verify_now(login["access_token"])
+        app.accounts.verifier.verify_now(login["access_token"])
         assert asked == [STRONG_GET]
 
 
@@ -108,24 +109,25 @@ class TestLaggingReplicas:
 
     @pytest.fixture(autouse=True)
     def lag(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        original = database.connection.dispatch
+        wire = database.on_loop.wire
+        send = wire.call
 
-        def dispatch(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            if _described(operation, arguments) == EVENTUAL_GET:
+        async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            if _described(operation, request) == EVENTUAL_GET:
                 return {}
-            if _described(operation, arguments) == "BatchGetItem eventual":
+            if _described(operation, request) == "BatchGetItem eventual":
                 return {"Responses": {}}
-            return original(operation, arguments)
+            return await send(operation, request)
 
-        monkeypatch.setattr(database.connection, "dispatch", dispatch)
+        monkeypatch.setattr(wire, "call", call)
 
-    def test_a_new_session_is_accepted(self, stage: Stage) -> None:
-        login = stage.log_in()
-        assert stage.get("/api/users/me", login["access_token"]).json() == login["user"]
+    def test_a_new_session_is_accepted(self, app: App) -> None:
+        login = app.log_in()
+        assert app.get("/api/users/me", login["access_token"]).json() == login["user"]
 
-    def test_a_new_user_is_found(self, stage: Stage) -> None:
-        ada = stage.log_in()["user"]["user_id"]
-        assert list(stage.accounts.directory.find_public_users([ada])) == [ada]
+    def test_a_new_user_is_found(self, app: App) -> None:
+        ada = app.log_in()["user"]["user_id"]
+        assert list(app.accounts.directory.find_public_users([ada])) == [ada]
 
-    def test_the_second_login_finds_the_first_ones_user(self, stage: Stage) -> None:
-        assert stage.log_in()["user"] == stage.log_in()["user"]
+    def test_the_second_login_finds_the_first_ones_user(self, app: App) -> None:
+        assert app.log_in()["user"] == app.log_in()["user"]

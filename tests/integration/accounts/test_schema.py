@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.kernel.errors import catalogue
-from tests.integration.accounts.conftest import Stage
+from tests.integration.accounts.conftest import App
 
 PATHS = {
     "/api/auth/request-code": {"post"},
@@ -22,8 +22,8 @@ PATHS = {
 
 
 @pytest.fixture
-def schema(stage: Stage) -> dict[str, Any]:
-    answer = stage.get("/api/schema")
+def schema(app: App) -> dict[str, Any]:
+    answer = app.get("/api/schema")
     assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
     return dict(answer.json())
 
@@ -67,8 +67,8 @@ class TestSchema:
 
 
 class TestDocs:
-    def test_the_page_needs_no_other_host(self, stage: Stage) -> None:
-        client = stage.client
+    def test_the_page_needs_no_other_host(self, app: App) -> None:
+        client = app.client
         page = client.get("/api/docs")
         assert page.status_code == 200
         html = page.content.decode()
@@ -81,11 +81,11 @@ class TestDocs:
             again = client.get(asset, headers={"If-Modified-Since": served["Last-Modified"]})
             assert again.status_code == 304
 
-    def test_the_page_answers_reads_only(self, stage: Stage) -> None:
-        assert stage.client.options("/api/docs").status_code == 405
-        assert stage.client.post("/api/docs").status_code == 405
+    def test_the_page_answers_reads_only(self, app: App) -> None:
+        assert app.client.options("/api/docs").status_code == 405
+        assert app.client.post("/api/docs").status_code == 405
 
     @pytest.mark.parametrize("path", ["nothing.js", "../config/urls.py", "%2e%2e/manage.py", "drf_spectacular_sidecar"])
-    def test_no_other_file_is_served(self, stage: Stage, path: str) -> None:
-        answer = stage.get(f"/static/{path}")
+    def test_no_other_file_is_served(self, app: App, path: str) -> None:
+        answer = app.get(f"/static/{path}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

@@ -3,61 +3,61 @@
 import pytest
 
 from foundation.kernel.ids import UserId
-from tests.integration.accounts.conftest import ADA, BOB, Stage
+from tests.integration.accounts.conftest import ADA, BOB, App
 
 
 class TestOwnProfile:
-    def test_it_contains_all_fields(self, stage: Stage) -> None:
-        login = stage.log_in(display_name="Ada")
-        answer = stage.get("/api/users/me", login["access_token"])
+    def test_it_contains_all_fields(self, app: App) -> None:
+        login = app.log_in(display_name="Ada")
+        answer = app.get("/api/users/me", login["access_token"])
         assert answer.status_code == 200
         assert answer.json() == login["user"]
 
-    def test_renaming_moves_the_time_of_the_last_change(self, stage: Stage) -> None:
-        login = stage.log_in(display_name="Ada")
-        stage.clock.advance(seconds=5)
-        answer = stage.patch("/api/users/me", {"display_name": "  Ada Lovelace "}, login["access_token"])
+    def test_renaming_moves_the_time_of_the_last_change(self, app: App) -> None:
+        login = app.log_in(display_name="Ada")
+        app.clock.advance(seconds=5)
+        answer = app.patch("/api/users/me", {"display_name": "  Ada Lovelace "}, login["access_token"])
         assert answer.status_code == 200
         expected = {**login["user"], "display_name": "Ada Lovelace", "updated_at": "2035-01-30T14:30:05.000Z"}
         assert answer.json() == expected
-        assert stage.get("/api/users/me", login["access_token"]).json() == expected
+        assert app.get("/api/users/me", login["access_token"]).json() == expected
 
     @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb", "a\x00b", "\u202eevil", "\u200b", 7, None, ["a"]])
-    def test_a_bad_name_is_refused_by_field(self, stage: Stage, name: object) -> None:
-        answer = stage.patch("/api/users/me", {"display_name": name}, stage.log_in()["access_token"])
+    def test_a_bad_name_is_refused_by_field(self, app: App, name: object) -> None:
+        answer = app.patch("/api/users/me", {"display_name": name}, app.log_in()["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
         assert list(answer.json()["errors"]) == ["display_name"]
 
-    def test_nothing_else_can_be_changed(self, stage: Stage) -> None:
-        login = stage.log_in()
-        answer = stage.patch("/api/users/me", {"display_name": "A", "phone_number": BOB}, login["access_token"])
+    def test_nothing_else_can_be_changed(self, app: App) -> None:
+        login = app.log_in()
+        answer = app.patch("/api/users/me", {"display_name": "A", "phone_number": BOB}, login["access_token"])
         assert answer.status_code == 422
         assert answer.json()["errors"] == {"phone_number": ["Unknown field."]}
 
 
 class TestPublicProfiles:
-    def test_they_contain_the_name_and_never_the_number(self, stage: Stage) -> None:
-        ada, bob = stage.log_in(ADA, display_name="Ada"), stage.log_in(BOB)
-        answer = stage.get(f"/api/users/{ada['user']['user_id']}", bob["access_token"])
+    def test_they_contain_the_name_and_never_the_number(self, app: App) -> None:
+        ada, bob = app.log_in(ADA, display_name="Ada"), app.log_in(BOB)
+        answer = app.get(f"/api/users/{ada['user']['user_id']}", bob["access_token"])
         assert answer.status_code == 200
         assert answer.json() == {"user_id": ada["user"]["user_id"], "display_name": "Ada"}
 
     @pytest.mark.parametrize(
         "user_id", ["x", "user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1", f"phone%23{ADA}", f"phone#{ADA}", "user_" + "Z" * 26, "é"]
     )
-    def test_what_is_no_user_is_not_found(self, stage: Stage, user_id: str) -> None:
-        answer = stage.get(f"/api/users/{user_id}", stage.log_in()["access_token"])
+    def test_what_is_no_user_is_not_found(self, app: App, user_id: str) -> None:
+        answer = app.get(f"/api/users/{user_id}", app.log_in()["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "user_not_found")
 
-    def test_the_directory_knows_users_and_no_claims(self, stage: Stage) -> None:
-        ada = UserId(stage.log_in(ADA, display_name="Ada")["user"]["user_id"])
+    def test_the_directory_knows_users_and_no_claims(self, app: App) -> None:
+        ada = UserId(app.log_in(ADA, display_name="Ada")["user"]["user_id"])
         unknown = UserId("user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1")
-        users = stage.accounts.directory.find_public_users([ada, unknown, ada, UserId(f"phone#{ADA}"), UserId("")])
+        users = app.accounts.directory.find_public_users([ada, unknown, ada, UserId(f"phone#{ADA}"), UserId("")])
         assert {user_id: user.display_name for user_id, user in users.items()} == {ada: "Ada"}
 
-    def test_reads_are_rate_limited(self, stage: Stage) -> None:
-        token = stage.log_in()["access_token"]
-        answers = [stage.get("/api/users/me", token) for _ in range(40)]
+    def test_reads_are_rate_limited(self, app: App) -> None:
+        token = app.log_in()["access_token"]
+        answers = [app.get("/api/users/me", token) for _ in range(40)]
         refused = [answer for answer in answers if answer.status_code == 429]
         assert len(refused) == 10
         assert refused[0].json()["code"] == "rate_limited"
@@ -65,22 +65,20 @@ class TestPublicProfiles:
 
 
 class TestLookup:
-    def test_it_finds_a_user_by_number_and_does_not_repeat_the_number(self, stage: Stage) -> None:
-        ada, bob = stage.log_in(ADA, display_name="Ada"), stage.log_in(BOB)
-        answer = stage.post("/api/users/lookup", {"phone_number": ADA}, bob["access_token"])
+    def test_it_finds_a_user_by_number_and_does_not_repeat_the_number(self, app: App) -> None:
+        ada, bob = app.log_in(ADA, display_name="Ada"), app.log_in(BOB)
+        answer = app.post("/api/users/lookup", {"phone_number": ADA}, bob["access_token"])
         assert answer.status_code == 200
         assert answer.json() == {"user_id": ada["user"]["user_id"], "display_name": "Ada"}
 
-    def test_an_unknown_number_is_not_found(self, stage: Stage) -> None:
-        answer = stage.post("/api/users/lookup", {"phone_number": BOB}, stage.log_in()["access_token"])
+    def test_an_unknown_number_is_not_found(self, app: App) -> None:
+        answer = app.post("/api/users/lookup", {"phone_number": BOB}, app.log_in()["access_token"])
         assert (answer.status_code, answer.json()["code"]) == (404, "user_not_found")
 
-    def test_lookups_are_rate_limited(self, stage: Stage) -> None:
-        ada, bob = stage.log_in(ADA), stage.log_in(BOB)
+    def test_lookups_are_rate_limited(self, app: App) -> None:
+        ada, bob = app.log_in(ADA), app.log_in(BOB)
         tried = [f"+1415556{number:04d}" for number in range(62)]
-        statuses = [
-            stage.post("/api/users/lookup", {"phone_number": n}, ada["access_token"]).status_code for n in tried
-        ]
+        statuses = [app.post("/api/users/lookup", {"phone_number": n}, ada["access_token"]).status_code for n in tried]
         assert statuses[:60] == [404] * 60
         assert statuses[-1] == 429
-        assert stage.post("/api/users/lookup", {"phone_number": ADA}, bob["access_token"]).status_code == 200
+        assert app.post("/api/users/lookup", {"phone_number": ADA}, bob["access_token"]).status_code == 200

@@ -1,12 +1,11 @@
 from collections.abc import Iterator
 
 import pytest
-from django.test import override_settings
 
 from config.wiring.commands import TABLES
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from tests.doubles import SettableClock
-from tests.integration.chats.stage import RecordingAnnouncer, Stage
+from tests.integration.chats.services import RecordingProducer, Services
 
 
 @pytest.fixture(scope="package")
@@ -23,15 +22,13 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def announcer() -> RecordingAnnouncer:
-    return RecordingAnnouncer()
+def published() -> RecordingProducer:
+    """A producer that records the published events."""
+    return RecordingProducer()
 
 
 @pytest.fixture
-def stage(database: Database, announcer: RecordingAnnouncer, clock: SettableClock) -> Iterator[Stage]:
+def services(database: Database, published: RecordingProducer, clock: SettableClock) -> Iterator[Services]:
     """The services, and their routes as the site's."""
-    stage = Stage(database, announcer, clock)
-    with override_settings(ROOT_URLCONF=stage.urlconf()):
-        yield stage
-    stage.committer.close()
-    stage.history.close()
+    with Services(database, published, clock).serving() as services:
+        yield services

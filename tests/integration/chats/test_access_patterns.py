@@ -8,7 +8,7 @@ import pytest
 
 from foundation.stores.dynamodb import Database
 from foundation.stores.dynamodb.patterns import declared
-from tests.integration.chats.stage import Stage, captured, crowd, just_before
+from tests.integration.chats.services import Services, captured, crowd, just_before
 
 PREFIX = "chats_tests_"
 
@@ -23,8 +23,7 @@ class Access:
     strong: bool | None = None
 
 
-# ADR-007 §4, the parts "Chats" and "Memberships".
-ADR_007 = {
+DOCUMENTED = {
     "Get chat metadata": Access("GetItem", "chats", None, False),
     "List chat members": Access("Query", "chat_memberships", None, True),
     "List user's chats": Access("Query", "chat_memberships", "user_chats-index", False),
@@ -54,11 +53,11 @@ def accesses(operation: str, request: dict[str, Any]) -> Iterator[Access]:
         yield Access(operation, request["TableName"].removeprefix(PREFIX), request.get("IndexName"), strong)
 
 
-def walk_through_every_route(stage: Stage) -> None:
-    ada, bob, cem = stage.user(), stage.user(), stage.user()
-    many = crowd(stage, 120)
+def walk_through_every_route(services: Services) -> None:
+    ada, bob, cem = services.user(), services.user(), services.user()
+    many = crowd(services, 120)
     chat_id = ada.create_group(bob, **{"Idempotency-Key": "k"}).body["chat_id"]
-    stage.say(chat_id, ada.user_id, "hello")
+    services.say(chat_id, ada.user_id, "hello")
     for answer in (
         ada.create_direct(bob),
         bob.create_direct(ada),
@@ -75,20 +74,20 @@ def walk_through_every_route(stage: Stage) -> None:
     ):
         assert answer.status in {200, 201, 204}
     key = {"Idempotency-Key": "large"}
-    with just_before(stage.database, "TransactWriteItems", lambda: ada.create_group(*many, **key)):
+    with just_before(services.database, "TransactWriteItems", lambda: ada.create_group(*many, **key)):
         assert ada.create_group(*many, **key).status == 200, "the slower one, which withdraws its memberships"
 
 
 @pytest.fixture
-def seen(stage: Stage, database: Database) -> set[Access]:
+def seen(services: Services, database: Database) -> set[Access]:
     with captured(database) as requests:
-        walk_through_every_route(stage)
+        walk_through_every_route(services)
     return {access for operation, request in requests for access in accesses(operation, request)}
 
 
-@pytest.mark.parametrize("name", ADR_007)
-def test_the_pattern_is_carried_out_as_adr_007_has_it(seen: set[Access], name: str) -> None:
-    documented = ADR_007[name]
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_pattern_is_carried_out_as_documented(seen: set[Access], name: str) -> None:
+    documented = DOCUMENTED[name]
     assert documented in seen
     [pattern] = [pattern for pattern in declared() if pattern.name == name]
     assert Access(str(pattern.operation), pattern.table, pattern.index_name, documented.strong) == documented
@@ -114,12 +113,12 @@ def test_nothing_else_happens(seen: set[Access]) -> None:
 
 @pytest.mark.parametrize("chats", [1, 30])
 def test_a_page_of_the_inbox_costs_the_same_however_many_chats_it_holds(
-    stage: Stage, database: Database, chats: int
+    services: Services, database: Database, chats: int
 ) -> None:
-    ada = stage.user()
+    ada = services.user()
     for _ in range(chats):
         chat_id = ada.create_group().body["chat_id"]
-        stage.say(chat_id, ada.user_id, "hello")
+        services.say(chat_id, ada.user_id, "hello")
     with captured(database) as requests:
         assert len(ada.get("/api/chats").body["items"]) == chats
     assert [operation for operation, _ in requests] == ["Query", "BatchGetItem", "BatchGetItem", "BatchGetItem"]

@@ -5,62 +5,62 @@ from collections.abc import Callable
 import pytest
 
 from foundation.kernel.ids import ChatId
-from tests.integration.chats.stage import Answer, Person, Stage
+from tests.integration.chats.services import Answer, Person, Services
 
 OK, NO, GONE = 200, 403, 404
 ROLES = ("owner", "admin", "member", "outsider")
 
 
-class Scene:
+class Group:
     """A group with everyone a request may come from or be aimed at."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.people = {role: stage.user(role) for role in ROLES}
-        self.second_admin, self.second_member, self.newcomer = stage.user(), stage.user(), stage.user()
+    def __init__(self, services: Services) -> None:
+        self.people = {role: services.user(role) for role in ROLES}
+        self.second_admin, self.second_member, self.newcomer = services.user(), services.user(), services.user()
         owner = self.people["owner"]
-        group = (self.people["admin"], self.people["member"], self.second_admin, self.second_member)
-        self.chat_id = ChatId(owner.create_group(*group).body["chat_id"])
+        others = (self.people["admin"], self.people["member"], self.second_admin, self.second_member)
+        self.chat_id = ChatId(owner.create_group(*others).body["chat_id"])
         for admin in (self.people["admin"], self.second_admin):
             owner.give_role(self.chat_id, admin, "admin")
-        stage.say(self.chat_id, owner.user_id, "Welcome")
+        services.say(self.chat_id, owner.user_id, "Welcome")
 
 
-Attempt = Callable[[Scene, Person, str], Answer]
+Attempt = Callable[[Group, Person, str], Answer]
 
 ROUTES: dict[str, tuple[Attempt, tuple[int, int, int]]] = {
-    "read": (lambda s, p, c: p.get(f"/api/chats/{c}"), (OK, OK, OK)),
-    "rename": (lambda s, p, c: p.patch(f"/api/chats/{c}", {"name": "New"}), (OK, OK, NO)),
-    "mute": (lambda s, p, c: p.put(f"/api/chats/{c}/mute", {"muted_until": None}), (OK, OK, OK)),
-    "list members": (lambda s, p, c: p.get(f"/api/chats/{c}/members"), (OK, OK, OK)),
-    "add a member": (lambda s, p, c: p.add(c, s.newcomer), (OK, OK, NO)),
-    "add an admin": (lambda s, p, c: p.add(c, s.newcomer, role="admin"), (OK, NO, NO)),
-    "remove a member": (lambda s, p, c: p.remove(c, s.second_member), (204, 204, NO)),
-    "remove an admin": (lambda s, p, c: p.remove(c, s.second_admin), (204, NO, NO)),
+    "read": (lambda g, p, c: p.get(f"/api/chats/{c}"), (OK, OK, OK)),
+    "rename": (lambda g, p, c: p.patch(f"/api/chats/{c}", {"name": "New"}), (OK, OK, NO)),
+    "mute": (lambda g, p, c: p.put(f"/api/chats/{c}/mute", {"muted_until": None}), (OK, OK, OK)),
+    "list members": (lambda g, p, c: p.get(f"/api/chats/{c}/members"), (OK, OK, OK)),
+    "add a member": (lambda g, p, c: p.add(c, g.newcomer), (OK, OK, NO)),
+    "add an admin": (lambda g, p, c: p.add(c, g.newcomer, role="admin"), (OK, NO, NO)),
+    "remove a member": (lambda g, p, c: p.remove(c, g.second_member), (204, 204, NO)),
+    "remove an admin": (lambda g, p, c: p.remove(c, g.second_admin), (204, NO, NO)),
     "remove by action": (
-        lambda s, p, c: p.post(f"/api/chats/{c}/members", {"user_id": s.second_member.user_id, "action": "remove"}),
+        lambda g, p, c: p.post(f"/api/chats/{c}/members", {"user_id": g.second_member.user_id, "action": "remove"}),
         (OK, OK, NO),
     ),
-    "appoint": (lambda s, p, c: p.give_role(c, s.second_member, "admin"), (OK, NO, NO)),
-    "dismiss": (lambda s, p, c: p.give_role(c, s.second_admin, "member"), (OK, NO, NO)),
-    "hand over": (lambda s, p, c: p.give_role(c, s.second_member, "owner"), (OK, NO, NO)),
+    "appoint": (lambda g, p, c: p.give_role(c, g.second_member, "admin"), (OK, NO, NO)),
+    "dismiss": (lambda g, p, c: p.give_role(c, g.second_admin, "member"), (OK, NO, NO)),
+    "hand over": (lambda g, p, c: p.give_role(c, g.second_member, "owner"), (OK, NO, NO)),
     "send": (
-        lambda s, p, c: p.post(f"/api/chats/{c}/messages", {"client_message_id": p.user_id, "content": "Hi"}),
+        lambda g, p, c: p.post(f"/api/chats/{c}/messages", {"client_message_id": p.user_id, "content": "Hi"}),
         (201, 201, 201),
     ),
-    "read the history": (lambda s, p, c: p.get(f"/api/chats/{c}/messages"), (OK, OK, OK)),
-    "read a message": (lambda s, p, c: p.get(f"/api/chats/{c}/messages/1"), (OK, OK, OK)),
-    "acknowledge": (lambda s, p, c: p.post(f"/api/chats/{c}/ack", {"sequence": 1}), (OK, OK, OK)),
-    "leave": (lambda s, p, c: p.remove(c, p), (409, 204, 204)),
+    "read the history": (lambda g, p, c: p.get(f"/api/chats/{c}/messages"), (OK, OK, OK)),
+    "read a message": (lambda g, p, c: p.get(f"/api/chats/{c}/messages/1"), (OK, OK, OK)),
+    "acknowledge": (lambda g, p, c: p.post(f"/api/chats/{c}/ack", {"sequence": 1}), (OK, OK, OK)),
+    "leave": (lambda g, p, c: p.remove(c, p), (409, 204, 204)),
 }
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("route", ROUTES)
-def test_in_their_own_chat(stage: Stage, route: str, role: str) -> None:
-    scene = Scene(stage)
+def test_in_their_own_chat(services: Services, route: str, role: str) -> None:
+    group = Group(services)
     attempt, (owner, admin, member) = ROUTES[route]
     expected = {"owner": owner, "admin": admin, "member": member, "outsider": GONE}[role]
-    answer = attempt(scene, scene.people[role], scene.chat_id)
+    answer = attempt(group, group.people[role], group.chat_id)
     assert answer.status == expected
     if expected == NO:
         assert answer.code == "forbidden"
@@ -69,28 +69,28 @@ def test_in_their_own_chat(stage: Stage, route: str, role: str) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_in_a_foreign_chat_and_in_one_that_does_not_exist(stage: Stage, route: str) -> None:
+def test_in_a_foreign_chat_and_in_one_that_does_not_exist(services: Services, route: str) -> None:
     """A foreign group, a foreign direct chat, no chat and no id: the answers are the same to the letter."""
-    scene, attempt = Scene(stage), ROUTES[route][0]
-    one, other = stage.user(), stage.user()
+    group, attempt = Group(services), ROUTES[route][0]
+    one, other = services.user(), services.user()
     foreign = [one.create_group(other).body["chat_id"], one.create_direct(other).body["chat_id"]]
     for role in ROLES:
         answers = [
-            attempt(scene, scene.people[role], chat_id)
-            for chat_id in (*foreign, stage.ids.chat(), "chat_1", "nonsense")
+            attempt(group, group.people[role], chat_id)
+            for chat_id in (*foreign, services.ids.chat(), "chat_1", "nonsense")
         ]
         assert {answer.code for answer in answers} == {"chat_not_found"}
         assert all(answer.body == answers[0].body for answer in answers)
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_without_a_token(stage: Stage, route: str) -> None:
-    scene, attempt = Scene(stage), ROUTES[route][0]
+def test_without_a_token(services: Services, route: str) -> None:
+    group, attempt = Group(services), ROUTES[route][0]
 
     class Unauthenticated(Person):
         def call(self, *args: object, **options: object) -> Answer:
             options["headers"] = {"Authorization": ""}
             return super().call(*args, **options)  # type: ignore[arg-type]
 
-    answer = attempt(scene, Unauthenticated(scene.people["owner"].user_id), scene.chat_id)
+    answer = attempt(group, Unauthenticated(group.people["owner"].user_id), group.chat_id)
     assert (answer.status, answer.code) == (401, "authentication_required")

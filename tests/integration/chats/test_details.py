@@ -1,21 +1,23 @@
 """Reading, renaming and muting a chat."""
 
+from typing import Any
+
 import pytest
 
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
 from tests.doubles import SettableClock
-from tests.integration.chats.stage import Person, Stage, just_before
+from tests.integration.chats.services import Person, Services, just_before
 
 
 @pytest.fixture
-def ada(stage: Stage) -> Person:
-    return stage.user("Ada")
+def ada(services: Services) -> Person:
+    return services.user("Ada")
 
 
 @pytest.fixture
-def bob(stage: Stage) -> Person:
-    return stage.user("Bob")
+def bob(services: Services) -> Person:
+    return services.user("Bob")
 
 
 @pytest.fixture
@@ -24,16 +26,16 @@ def chat_id(ada: Person, bob: Person) -> ChatId:
 
 
 class TestReading:
-    def test_the_last_sequence_is_the_counter_now(self, stage: Stage, ada: Person, chat_id: ChatId) -> None:
+    def test_the_last_sequence_is_the_counter_now(self, services: Services, ada: Person, chat_id: ChatId) -> None:
         for content in ("one", "two"):
-            stage.say(chat_id, ada.user_id, content)
+            services.say(chat_id, ada.user_id, content)
         assert ada.get(f"/api/chats/{chat_id}").body["last_sequence"] == 2
 
     @pytest.mark.parametrize("wrong", ["x", "chat_1", "direct#a#b", "user_01HQX4Z9V7JY3W8K2M5N6P0R1S", "%00", "ü" * 40])
     def test_what_is_no_chat_id_is_no_chat(self, ada: Person, wrong: str) -> None:
         assert ada.get(f"/api/chats/{wrong}").code in {"chat_not_found", "not_found"}
 
-    def test_a_claim_is_no_chat(self, stage: Stage, ada: Person, bob: Person) -> None:
+    def test_a_claim_is_no_chat(self, services: Services, ada: Person, bob: Person) -> None:
         ada.create_direct(bob)
         claim = "direct%23" + "%23".join(sorted((ada.user_id, bob.user_id)))
         assert ada.get(f"/api/chats/{claim}").code == "chat_not_found"
@@ -41,13 +43,14 @@ class TestReading:
     def test_a_chat_that_a_stale_read_misses_is_asked_for_again(
         self, ada: Person, chat_id: ChatId, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        send = database.connection.dispatch
+        wire = database.on_loop.wire
+        send = wire.call
 
-        def stale(operation: str, kwargs: dict[str, object]) -> dict[str, object]:
-            answer = send(operation, kwargs)
-            return answer if kwargs.get("ConsistentRead", False) else {**answer, "Item": None}
+        async def stale(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            answer = await send(operation, request)
+            return answer if request.get("ConsistentRead", False) else {**answer, "Item": None}
 
-        monkeypatch.setattr(database.connection, "dispatch", stale)
+        monkeypatch.setattr(wire, "call", stale)
         assert ada.get(f"/api/chats/{chat_id}").status == 200
 
 
@@ -102,12 +105,12 @@ class TestMuting:
         assert ada.put(f"/api/chats/{chat_id}/mute", {}).status == 422
 
     def test_who_is_removed_meanwhile_leaves_no_trace(
-        self, stage: Stage, ada: Person, bob: Person, chat_id: ChatId, database: Database
+        self, services: Services, ada: Person, bob: Person, chat_id: ChatId, database: Database
     ) -> None:
         with just_before(database, "UpdateItem", lambda: ada.remove(chat_id, bob)):
             answer = bob.put(f"/api/chats/{chat_id}/mute", {"muted_until": None})
         assert answer.code == "chat_not_found"
-        assert stage.role_of(chat_id, bob) is None
+        assert services.role_of(chat_id, bob) is None
 
 
 class TestMethods:

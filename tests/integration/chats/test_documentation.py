@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from foundation.rest.schema import generate
-from tests.integration.chats.stage import Stage
+from tests.integration.chats.services import Services
 
 COMMON = {401, 406, 503}
 BODY = {400, 413, 415, 422}
@@ -23,8 +23,8 @@ DOCUMENTED = {
 
 
 @pytest.fixture
-def document(stage: Stage) -> dict[str, Any]:
-    return generate(stage.urlconf().urlpatterns)
+def document(services: Services) -> dict[str, Any]:
+    return generate(services.urlconf().urlpatterns)
 
 
 def test_every_route_and_every_status_is_documented(document: dict[str, Any]) -> None:

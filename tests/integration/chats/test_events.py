@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from django.test import override_settings
 
 from foundation.kernel.clock import SystemClock, from_iso
 from foundation.kernel.ids import ChatId
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventProducer, KafkaOptions
-from foundation.stores.kafka.announcer import Announcer
 from tests.doubles import halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka
-from tests.integration.chats.stage import Stage
+from tests.integration.chats.services import Services
 
 CHATS, MEMBERSHIPS = "chats.created", "memberships.changed"
 
@@ -49,18 +47,14 @@ def records(servers: str, key: str, count: int) -> list[tuple[str, dict[str, Any
 
 
 @pytest.fixture
-def real(database: Database, producer: EventProducer) -> Iterator[Stage]:
-    """The stage, announcing to a real log."""
-    announcer = Announcer(producer)
-    stage = Stage(database, announcer, SystemClock())
-    with override_settings(ROOT_URLCONF=stage.urlconf()):
-        yield stage
-    announcer.close()
-    stage.history.close()
+def real(database: Database, producer: EventProducer) -> Iterator[Services]:
+    """The services, publishing to a real Kafka."""
+    with Services(database, producer, SystemClock()).serving() as services:
+        yield services
 
 
 class TestInTheLog:
-    def test_every_change_is_there_in_the_form_of_adr_003(self, real: Stage, kafka_servers: str) -> None:
+    def test_every_change_is_there_in_the_documented_form(self, real: Services, kafka_servers: str) -> None:
         ada, bob, cem = real.user(), real.user(), real.user()
         chat_id = ada.create_group(bob, name="Project Team").body["chat_id"]
         ada.add(chat_id, cem)
@@ -99,7 +93,7 @@ class TestInTheLog:
             )
         ]
 
-    def test_a_direct_chat_has_no_name(self, real: Stage, kafka_servers: str) -> None:
+    def test_a_direct_chat_has_no_name(self, real: Services, kafka_servers: str) -> None:
         ada, bob = real.user(), real.user()
         chat_id = ada.create_direct(bob).body["chat_id"]
         [(topic, event)] = records(kafka_servers, chat_id, 1)
@@ -107,19 +101,13 @@ class TestInTheLog:
 
 
 class Outage:
-    """A stage whose Kafka can be stopped."""
+    """Services whose Kafka can be stopped."""
 
     def __init__(self, database: Database, engine: AnyKafka) -> None:
         self.engine = engine
         options = KafkaOptions(bootstrap_servers=engine.endpoint, publish_timeout=0.5)
-        self.producer = EventProducer(options)
-        self.announcer = Announcer(self.producer, retry=RetryPolicy(first_pause=0.05, longest_pause=0.2))
-        self.stage = Stage(database, self.announcer, SystemClock())
-
-    def close(self) -> int:
-        """Return how many events were never published."""
-        self.stage.history.close()
-        return self.announcer.close(timeout=2) + self.producer.close(timeout=0.5)
+        self.producer = EventProducer(options, retry=RetryPolicy(first_pause=0.05, longest_pause=0.2))
+        self.services = Services(database, self.producer, SystemClock())
 
 
 @pytest.fixture
@@ -127,15 +115,15 @@ def outage(database: Database) -> Iterator[Outage]:
     engine = choice.make_kafka()
     with engine:
         outage = Outage(database, engine)
-        with override_settings(ROOT_URLCONF=outage.stage.urlconf()):
+        with outage.services.serving():
             yield outage
-        outage.close()
+        outage.producer.close(timeout=0.5)
 
 
 class TestKafkaOutage:
     def test_the_change_stands_and_is_not_made_twice(self, outage: Outage) -> None:
-        stage, key = outage.stage, {"Idempotency-Key": "once"}
-        ada, bob, cem = stage.user(), stage.user(), stage.user()
+        services, key = outage.services, {"Idempotency-Key": "once"}
+        ada, bob, cem = services.user(), services.user(), services.user()
         outage.engine.kill()
         created = ada.create_group(bob, **key)
         added = ada.add(created.body["chat_id"], cem)
@@ -144,11 +132,11 @@ class TestKafkaOutage:
         assert [answer.status for answer in (created, added, retried, direct, again)] == [201, 200, 200, 201, 200]
         assert retried.body == created.body
         assert len(bob.get("/api/chats").body["items"]) == 2
-        assert stage.role_of(ChatId(created.body["chat_id"]), cem) == "member"
-        assert outage.close() == 3, "the three events were waiting"
+        assert services.role_of(ChatId(created.body["chat_id"]), cem) == "member"
+        assert outage.producer.close(timeout=2) == 3, "the three events were waiting"
 
     def test_the_events_follow_in_order_when_it_is_back(self, outage: Outage) -> None:
-        ada, bob = outage.stage.user(), outage.stage.user()
+        ada, bob = outage.services.user(), outage.services.user()
         with halted(outage.engine.process.pid):
             chat_id = ada.create_group().body["chat_id"]
             assert ada.add(chat_id, bob).status == 200

@@ -7,28 +7,28 @@ import pytest
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import TransactionConflict
-from tests.integration.chats.stage import Person, Stage
+from tests.integration.chats.services import Person, Services
 
 
 class Group:
     """An owner and two members."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.owner, self.ann, self.bob = (stage.user() for _ in range(3))
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.owner, self.ann, self.bob = (services.user() for _ in range(3))
         self.chat_id = ChatId(self.owner.create_group(self.ann, self.bob).body["chat_id"])
 
     def departures(self) -> int:
-        found = self.stage.database.batch_get(self.stage.posting.counter_lookup([self.chat_id]))
-        return self.stage.posting.tallies_among(found)[self.chat_id].departures
+        found = self.services.database.batch_get(self.services.posting.counter_lookup([self.chat_id]))
+        return self.services.posting.counter_states_among(found)[self.chat_id].departures
 
     def has(self, person: Person) -> bool:
-        return self.stage.role_of(self.chat_id, person) is not None
+        return self.services.role_of(self.chat_id, person) is not None
 
 
 @pytest.fixture
-def group(stage: Stage) -> Group:
-    return Group(stage)
+def group(services: Services) -> Group:
+    return Group(services)
 
 
 def test_leaving_and_removal_are_counted(group: Group) -> None:
@@ -40,21 +40,22 @@ def test_leaving_and_removal_are_counted(group: Group) -> None:
 
 def test_other_changes_are_not(group: Group) -> None:
     group.owner.give_role(group.chat_id, group.ann, "admin")
-    group.owner.add(group.chat_id, group.stage.user())
+    group.owner.add(group.chat_id, group.services.user())
     assert group.owner.remove(group.chat_id, group.owner).status == 409
     assert group.departures() == 0
 
 
 def test_a_busy_counter_is_retried(group: Group, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages contend for it: the removal is retried."""
-    send, refusals = database.connection.dispatch, [TransactionConflict("busy")] * 3
+    wire, refusals = database.on_loop.wire, [TransactionConflict("busy")] * 3
+    send = wire.call
 
-    def dispatch(operation: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation == "TransactWriteItems" and refusals:
             raise refusals.pop()
-        return send(operation, kwargs)
+        return await send(operation, request)
 
-    monkeypatch.setattr(database.connection, "dispatch", dispatch)
+    monkeypatch.setattr(wire, "call", call)
     assert group.owner.remove(group.chat_id, group.ann).status == 204
     assert (group.has(group.ann), group.departures()) == (False, 1)
 
@@ -62,15 +63,16 @@ def test_a_busy_counter_is_retried(group: Group, database: Database, monkeypatch
 def test_a_counter_that_stays_busy_is_a_retryable_error_and_the_membership_stays(
     group: Group, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = database.connection.dispatch
+    wire = database.on_loop.wire
+    send = wire.call
 
-    def dispatch(operation: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation == "TransactWriteItems":
             raise TransactionConflict("busy")
-        return send(operation, kwargs)
+        return await send(operation, request)
 
     with monkeypatch.context() as busy:
-        busy.setattr(database.connection, "dispatch", dispatch)
+        busy.setattr(wire, "call", call)
         answer = group.owner.remove(group.chat_id, group.ann)
     assert answer.status == 503
     assert (group.has(group.ann), group.departures()) == (True, 0)

@@ -1,9 +1,10 @@
 """Adding and removing members and changing roles, also under concurrent changes."""
 
+import asyncio
 from functools import partial
+from typing import Any
 
 import pytest
-from django.test import override_settings
 
 from chats.domain import ChatDraft, ChatType, Role
 from chats.errors import MemberNotFound, OwnerMustTransfer, RoleTooLow
@@ -13,10 +14,10 @@ from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import TransactionConflict
 from tests.doubles import SettableClock
-from tests.integration.chats.stage import (
+from tests.integration.chats.services import (
     Person,
-    RecordingAnnouncer,
-    Stage,
+    RecordingProducer,
+    Services,
     all_at_once,
     captured,
     just_before,
@@ -26,30 +27,30 @@ from tests.integration.chats.stage import (
 class Team:
     """A group with one of each role."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.owner, self.admin, self.member = stage.user("Olga"), stage.user("Adam"), stage.user("Mia")
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.owner, self.admin, self.member = services.user("Olga"), services.user("Adam"), services.user("Mia")
         ids = (self.admin.user_id, self.member.user_id)
         draft = ChatDraft(ChatType.GROUP, "Team", ids)
-        self.chat_id = stage.creation.create(self.owner.user_id, draft).state.chat.chat_id
-        stage.members.change_role(self.chat_id, self.owner.user_id, self.admin.user_id, Role.ADMIN)
+        self.chat_id = services.creation.create(self.owner.user_id, draft).state.chat.chat_id
+        services.members.change_role(self.chat_id, self.owner.user_id, self.admin.user_id, Role.ADMIN)
 
     @property
     def members(self) -> Members:
-        return self.stage.members
+        return self.services.members
 
     def roles(self) -> list[str | None]:
-        return [self.stage.role_of(self.chat_id, person) for person in (self.owner, self.admin, self.member)]
+        return [self.services.role_of(self.chat_id, person) for person in (self.owner, self.admin, self.member)]
 
     def owners(self) -> int:
-        page = self.stage.memberships.list_of_chat(self.chat_id, limit=100, after=None)
+        page = self.services.memberships.list_of_chat(self.chat_id, limit=100, after=None)
         return sum(membership.role is Role.OWNER for membership in page.memberships)
 
 
 @pytest.fixture
-def team(stage: Stage, announcer: RecordingAnnouncer) -> Team:
-    team = Team(stage)
-    announcer.events.clear()
+def team(services: Services, published: RecordingProducer) -> Team:
+    team = Team(services)
+    published.events.clear()
     return team
 
 
@@ -73,7 +74,7 @@ class TestListing:
         while True:
             page = team.owner.get(path, limit=1, **cursor).body
             seen += [item["user_id"] for item in page["items"]]
-            team.owner.add(team.chat_id, team.stage.user())
+            team.owner.add(team.chat_id, team.services.user())
             if page["next_cursor"] is None or len(seen) > 10:
                 break
             cursor = {"cursor": page["next_cursor"]}
@@ -105,8 +106,8 @@ class TestListing:
 
 
 class TestAdding:
-    def test_the_new_member_is_in_at_once(self, team: Team, announcer: RecordingAnnouncer) -> None:
-        nora = team.stage.user("Nora")
+    def test_the_new_member_is_in_at_once(self, team: Team, published: RecordingProducer) -> None:
+        nora = team.services.user("Nora")
         answer = team.admin.add(team.chat_id, nora)
         assert (answer.status, answer.body) == (
             200,
@@ -118,7 +119,7 @@ class TestAdding:
             },
         )
         assert nora.get(f"/api/chats/{team.chat_id}").status == 200
-        assert [event.payload for event in announcer.events] == [
+        assert [event.payload for event in published.events] == [
             {
                 "chat_id": team.chat_id,
                 "user_id": nora.user_id,
@@ -129,22 +130,22 @@ class TestAdding:
         ]
 
     def test_the_owner_may_add_an_admin_and_an_admin_may_not(self, team: Team) -> None:
-        nora = team.stage.user()
+        nora = team.services.user()
         assert team.admin.add(team.chat_id, nora, role="admin").code == "forbidden"
         assert team.owner.add(team.chat_id, nora, role="admin").body["role"] == "admin"
 
     def test_nobody_is_added_as_owner(self, team: Team) -> None:
-        answer = team.owner.add(team.chat_id, team.stage.user(), role="owner")
+        answer = team.owner.add(team.chat_id, team.services.user(), role="owner")
         assert (answer.status, list(answer.body["errors"])) == (422, ["role"])
 
-    def test_who_is_in_is_not_added_again(self, team: Team, announcer: RecordingAnnouncer) -> None:
+    def test_who_is_in_is_not_added_again(self, team: Team, published: RecordingProducer) -> None:
         answer = team.owner.add(team.chat_id, team.admin)
         assert (answer.status, answer.code) == (409, "already_a_member")
         assert team.roles() == ["owner", "admin", "member"]
-        assert announcer.events == []
+        assert published.events == []
 
     def test_an_unknown_user_is_pointed_out(self, team: Team) -> None:
-        answer = team.owner.add(team.chat_id, Person(team.stage.ids.user()))
+        answer = team.owner.add(team.chat_id, Person(team.services.ids.user()))
         assert (answer.status, answer.body["errors"]) == (422, {"user_id": ["There is no such user."]})
 
     @pytest.mark.parametrize(
@@ -165,12 +166,12 @@ class TestAdding:
 
 class TestRemoving:
     def test_a_removed_member_loses_access_with_the_next_request(
-        self, team: Team, announcer: RecordingAnnouncer
+        self, team: Team, published: RecordingProducer
     ) -> None:
         assert team.admin.remove(team.chat_id, team.member).status == 204
         assert team.member.get(f"/api/chats/{team.chat_id}").code == "chat_not_found"
         assert team.member.get("/api/chats").body["items"] == []
-        assert [event.payload for event in announcer.events] == [
+        assert [event.payload for event in published.events] == [
             {
                 "chat_id": team.chat_id,
                 "user_id": team.member.user_id,
@@ -187,7 +188,7 @@ class TestRemoving:
         assert team.roles() == ["owner", "admin", None]
 
     def test_only_the_owner_removes_admins_and_nobody_the_owner(self, team: Team) -> None:
-        eve = team.stage.user()
+        eve = team.services.user()
         team.owner.add(team.chat_id, eve, role="admin")
         assert team.admin.remove(team.chat_id, eve).code == "forbidden"
         assert team.admin.remove(team.chat_id, team.owner).code == "forbidden"
@@ -195,13 +196,13 @@ class TestRemoving:
         assert team.roles() == ["owner", None, "member"]
 
     def test_who_is_not_in_cannot_be_removed(self, team: Team) -> None:
-        answer = team.owner.remove(team.chat_id, team.stage.user())
+        answer = team.owner.remove(team.chat_id, team.services.user())
         assert (answer.status, answer.code) == (404, "member_not_found")
         assert team.owner.delete(f"/api/chats/{team.chat_id}/members/nobody").code == "member_not_found"
 
-    def test_everybody_but_the_owner_may_leave(self, team: Team, announcer: RecordingAnnouncer) -> None:
+    def test_everybody_but_the_owner_may_leave(self, team: Team, published: RecordingProducer) -> None:
         assert [p.remove(team.chat_id, p).status for p in (team.admin, team.member)] == [204, 204]
-        assert [event.payload["changed_by"] for event in announcer.events] == [team.admin.user_id, team.member.user_id]
+        assert [event.payload["changed_by"] for event in published.events] == [team.admin.user_id, team.member.user_id]
         answer = team.owner.remove(team.chat_id, team.owner)
         assert (answer.status, answer.code) == (409, "owner_must_transfer")
         assert team.roles() == ["owner", None, None]
@@ -213,30 +214,30 @@ class TestRemoving:
 
 
 class TestRoles:
-    def test_the_owner_appoints_and_dismisses_admins(self, team: Team, announcer: RecordingAnnouncer) -> None:
+    def test_the_owner_appoints_and_dismisses_admins(self, team: Team, published: RecordingProducer) -> None:
         answer = team.owner.give_role(team.chat_id, team.member, "admin")
         assert (answer.status, answer.body["role"], answer.body["display_name"]) == (200, "admin", "Mia")
         assert team.owner.give_role(team.chat_id, team.admin, "member").status == 200
         assert team.roles() == ["owner", "member", "admin"]
-        assert [(e.payload["change_type"], e.payload["user_id"], e.payload["role"]) for e in announcer.events] == [
+        assert [(e.payload["change_type"], e.payload["user_id"], e.payload["role"]) for e in published.events] == [
             ("role_changed", team.member.user_id, "admin"),
             ("role_changed", team.admin.user_id, "member"),
         ]
 
-    def test_handing_over_makes_the_old_owner_an_admin(self, team: Team, announcer: RecordingAnnouncer) -> None:
+    def test_handing_over_makes_the_old_owner_an_admin(self, team: Team, published: RecordingProducer) -> None:
         answer = team.owner.give_role(team.chat_id, team.member, "owner")
         assert (answer.status, answer.body["role"]) == (200, "owner")
         assert team.roles() == ["admin", "admin", "owner"]
-        assert [(event.payload["user_id"], event.payload["role"]) for event in announcer.events] == [
+        assert [(event.payload["user_id"], event.payload["role"]) for event in published.events] == [
             (team.member.user_id, "owner"),
             (team.owner.user_id, "admin"),
         ]
         assert team.owner.remove(team.chat_id, team.owner).status == 204
 
-    def test_the_same_role_again_publishes_no_event(self, team: Team, announcer: RecordingAnnouncer) -> None:
+    def test_the_same_role_again_publishes_no_event(self, team: Team, published: RecordingProducer) -> None:
         assert team.owner.give_role(team.chat_id, team.admin, "admin").body["role"] == "admin"
         assert team.owner.give_role(team.chat_id, team.owner, "owner").body["role"] == "owner"
-        assert announcer.events == []
+        assert published.events == []
 
     def test_the_owner_cannot_give_up_the_role(self, team: Team) -> None:
         for role in ("admin", "member"):
@@ -251,13 +252,13 @@ class TestRoles:
         assert team.roles() == ["owner", "admin", "member"]
 
     def test_non_members_and_unknown_roles_are_refused(self, team: Team) -> None:
-        assert team.owner.give_role(team.chat_id, team.stage.user(), "admin").code == "member_not_found"
+        assert team.owner.give_role(team.chat_id, team.services.user(), "admin").code == "member_not_found"
         assert team.owner.give_role(team.chat_id, team.admin, "king").status == 422
 
 
 class TestDirectChats:
-    def test_nothing_about_them_changes(self, stage: Stage) -> None:
-        ada, bob, cem = stage.user(), stage.user(), stage.user()
+    def test_nothing_about_them_changes(self, services: Services) -> None:
+        ada, bob, cem = services.user(), services.user(), services.user()
         chat_id = ada.create_direct(bob).body["chat_id"]
         for answer in (
             ada.add(chat_id, cem),
@@ -269,7 +270,7 @@ class TestDirectChats:
             ada.post(f"/api/chats/{chat_id}/members", {"user_id": bob.user_id, "action": "remove"}),
         ):
             assert (answer.status, answer.code) == (409, "direct_chat_is_fixed")
-        assert [stage.role_of(chat_id, person) for person in (ada, bob, cem)] == ["member", "member", None]
+        assert [services.role_of(chat_id, person) for person in (ada, bob, cem)] == ["member", "member", None]
 
 
 class TestConcurrentChanges:
@@ -340,24 +341,27 @@ class TestConcurrentChanges:
     def test_endless_conflicts_are_a_retryable_error(
         self, team: Team, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        send, roles = database.connection.dispatch, [Role.ADMIN, Role.MEMBER] * 10
+        wire, roles = database.on_loop.wire, [Role.ADMIN, Role.MEMBER] * 10
+        send = wire.call
 
-        def meddle(operation: str, kwargs: dict[str, object]) -> dict[str, object]:
+        def change_role() -> None:
+            seen = team.services.memberships.find(team.chat_id, team.member.user_id)
+            assert seen is not None
+            team.services.memberships.change_role(seen, roles.pop(0))
+
+        async def conflict(operation: str, request: dict[str, Any]) -> dict[str, Any]:
             if operation == "TransactWriteItems":
-                seen = team.stage.memberships.find(team.chat_id, team.member.user_id)
-                assert seen is not None
-                team.stage.memberships.change_role(seen, roles.pop(0))
-            return send(operation, kwargs)
+                await asyncio.to_thread(change_role)
+            return await send(operation, request)
 
-        monkeypatch.setattr(database.connection, "dispatch", meddle)
+        monkeypatch.setattr(wire, "call", conflict)
         with pytest.raises(TransactionConflict):
             team.members.remove(team.chat_id, team.owner.user_id, team.member.user_id)
 
-    def test_a_storm_of_changes_leaves_exactly_one_owner(self, database: Database) -> None:
-        stage = Stage(database, RecordingAnnouncer(), SystemClock())
-        team = Team(stage)
-        people = (team.owner, team.admin, team.member)
-        with override_settings(ROOT_URLCONF=stage.urlconf()):
+    def test_many_concurrent_changes_leave_exactly_one_owner(self, database: Database) -> None:
+        with Services(database, RecordingProducer(), SystemClock()).serving() as services:
+            team = Team(services)
+            people = (team.owner, team.admin, team.member)
             for _ in range(3):
                 hand_overs = [partial(a.give_role, team.chat_id, b, "owner") for a in people for b in people]
                 leavings = [partial(a.remove, team.chat_id, a) for a in people]

@@ -5,10 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -40,8 +38,9 @@ def environment(
 def parts(environment: dict[str, str]) -> Iterator[Web]:
     with override_settings(**environment):
         parts = Web()
-        with closing(parts.clients.producer), closing(parts.clients.announcer), closing(parts.messaging.committer):
-            yield parts
+        yield parts
+        parts.clients.loop.run(parts.close())
+        parts.clients.loop.close()
 
 
 def services_of(seeder: DemoSeeder) -> DemoServices:
@@ -52,9 +51,10 @@ def texts_by_chat(parts: Web, name: str) -> dict[str | None, list[str]]:
     """Every chat of the person, by name; the direct ones together under None."""
     user_id = parts.demo.seed()[name].user_id
     found: dict[str | None, list[str]] = {}
+    store = MessageStore(parts.clients.database.on_loop)
     for entry in parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries:
         chat, last = entry.listed.state.chat, entry.listed.state.last_sequence
-        messages = MessageStore(parts.clients.database).list_between(chat.chat_id, 1, last)
+        messages = parts.clients.loop.run(store.list_between(chat.chat_id, 1, last))
         found.setdefault(chat.name, []).extend(message.content for message in messages)
     return found
 
@@ -162,8 +162,8 @@ class FailingCommitter(Committer):
         self._committer = committer
         self._left = after
 
-    def send(self, draft: Draft, **options: Any) -> Sent:
+    async def send(self, draft: Draft) -> Sent:
         if self._left == 0:
             raise Unavailable("no store")
         self._left -= 1
-        return self._committer.send(draft, **options)
+        return await self._committer.send(draft)

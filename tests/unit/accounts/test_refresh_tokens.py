@@ -1,4 +1,4 @@
-"""Refresh tokens: derived, sealed, hashed."""
+"""Refresh tokens: derived, protected by a MAC, stored as hashes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Registration when others get in between."""
+"""Registration under concurrent logins of one number."""
 
 from typing import cast
 
@@ -25,7 +25,7 @@ RIVAL = User(
 
 
 class Users:
-    """A table in which something happens during `create`."""
+    """A `users` table in which `create` fails, after a concurrent login or after its own commit."""
 
     def __init__(self, failure: Exception, *, winner: User | None = None, commits: bool = False) -> None:
         self._failure = failure
@@ -60,12 +60,12 @@ def test_a_commit_whose_answer_was_lost_is_recognised_as_ones_own() -> None:
     assert user.display_name == "Late"
 
 
-def test_a_conflict_without_a_winner_is_told() -> None:
+def test_a_conflict_without_a_winner_is_raised() -> None:
     with pytest.raises(TransactionConflict):
         register(Users(TransactionConflict()))
 
 
-def test_a_claim_without_its_user_is_never_passed_over() -> None:
+def test_a_claim_without_its_user_is_an_error() -> None:
     users = Users(PhoneNumberTaken())
     users._owner = RIVAL
     users.find = lambda user_id: None  # type: ignore[method-assign]

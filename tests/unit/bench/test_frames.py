@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bench.frames import Drafts, ack, parse_messages, sequences, sync_request, to_micros
 from bench.timeline import DeliveryCheck, InvalidRun, Timeline
-from delivery.gateway.frames import Ack, SendMessage, SyncRequest, read
+from delivery.gateway.frames import Ack, SendMessage, SyncRequest, parse
 from foundation.kernel.ids import ChatId
 
 
@@ -20,7 +20,7 @@ def batch(*numbers: int) -> bytes:
 
 class TestFrames:
     def test_the_server_understands_a_draft(self) -> None:
-        request = read(Drafts("c-1").next(12.5).decode())
+        request = parse(Drafts("c-1").next(12.5).decode())
         assert request == SendMessage("1.12500000", ChatId("c-1"), "x" * 120, "text/plain")
 
     def test_no_two_drafts_have_the_same_id(self) -> None:
@@ -36,8 +36,8 @@ class TestFrames:
         assert f"1.{to_micros(due)}".encode() in Drafts("c-1").next(due)
 
     def test_the_server_understands_the_other_frames(self) -> None:
-        assert read(ack("c-1", 7).decode()) == Ack(ChatId("c-1"), 7)
-        assert read(sync_request("c-1", 7, limit=50).decode()) == SyncRequest(ChatId("c-1"), 7, 50)
+        assert parse(ack("c-1", 7).decode()) == Ack(ChatId("c-1"), 7)
+        assert parse(sync_request("c-1", 7, limit=50).decode()) == SyncRequest(ChatId("c-1"), 7, 50)
 
     def test_every_message_of_a_batch_is_read(self) -> None:
         assert sequences(batch(4, 5)) == [4, 5]

@@ -13,13 +13,13 @@ from foundation.stores.errors import WriteRefused
 def test_the_worker_gets_read_only_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(side_effect=Clients)
     monkeypatch.setattr(wiring, "Clients", made)
-    wiring.fanout_worker()
+    wiring.fanout()
     made.assert_called_once_with(read_only=True)
 
 
 def test_the_command_runs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock()
-    monkeypatch.setattr(fanout, "fanout_worker", made)
+    monkeypatch.setattr(fanout, "fanout", made)
     monkeypatch.setattr(fanout.signal, "signal", Mock())  # type: ignore[attr-defined]
     fanout.Command().handle(metrics_port=0)
     made.return_value.run.assert_called_once()
@@ -27,4 +27,4 @@ def test_the_command_runs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_read_only_clients_refuse_to_write_before_anything_leaves_the_process() -> None:
     with pytest.raises(WriteRefused):
-        Clients(read_only=True).database.connection.dispatch("PutItem", {})
+        Clients(read_only=True).database.call("PutItem", {})

@@ -131,3 +131,5 @@ class TestEndOfSession:
             for _ in range(2):
                 with pytest.raises(Ended):
                     await ada.read(1)
+            with pytest.raises(Ended):
+                await asyncio.wait_for(ada.send("chat", "after the end"), 10)

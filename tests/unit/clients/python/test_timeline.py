@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from parley_client import Timeline
+from parley_client.timeline import MAX_BUFFERED
 
 
 def message(sequence: int) -> dict[str, Any]:
@@ -27,6 +28,12 @@ class TestTimeline:
         assert timeline.has_gap
         assert sequences(timeline.take([message(1), message(2)])) == [1, 2, 3]
         assert not timeline.has_gap
+
+    def test_a_gap_does_not_buffer_without_bound(self) -> None:
+        timeline = Timeline()
+        timeline.take(message(number) for number in range(2, 5_000))
+        assert len(timeline._buffer) == MAX_BUFFERED
+        assert sequences(timeline.take([message(1)])) == list(range(1, MAX_BUFFERED + 2))
 
     @given(st.permutations(range(1, 12)), st.lists(st.integers(1, 11), max_size=20))
     def test_any_order_with_any_repeats_ends_without_gaps(self, order: list[int], repeats: list[int]) -> None:

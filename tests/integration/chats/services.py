@@ -1,13 +1,14 @@
 """Chats and the inbox on a real database, called over HTTP, with test doubles for the rest."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import orjson
-from django.test import Client
+from django.test import Client, override_settings
 
 import chats.api.urls
 import delivery.api.urls
@@ -36,36 +37,34 @@ from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.events import Event
 from foundation.kernel.ids import ChatId, IdFactory, UserId
 from foundation.stores.dynamodb import Database
-from foundation.stores.kafka import Outgoing, Told
-from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from messaging.domain import Message
 from messaging.services.committer import Committer
 from messaging.services.history import History
 from messaging.services.ingest import Ingest
-from messaging.stores.idempotency import ChatCreationKeys, IdempotencyKeyStore
-from messaging.stores.messages import MessageStore
+from messaging.stores.messages import ChatCreationKeys, IdempotencyKeyStore, MessageStore
 from tests.doubles import verify_user_id
 
 
-class RecordingAnnouncer(Announcer):
+class RecordingProducer(EventProducer):
     """Records events instead of publishing them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def announce(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
+    def publish(self, batch: Sequence[Outgoing], *, on_delivered: OnDelivered, timeout: float | None = None) -> None:
+        self.publish_and_wait(batch)
+        on_delivered(range(len(batch)), None)
+
+    def publish_and_wait(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
         self.events += [outgoing.event for outgoing in batch]
 
-    def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
-        self.announce(batch)
-        told(range(len(batch)), None)
 
-
-class Stage:
+class Services:
     """The services under test, wired as in `config.wiring`, and their users."""
 
     def __init__(
-        self, database: Database, announcer: Announcer, clock: Clock, *, member_limit: int = MAX_MEMBERS
+        self, database: Database, producer: EventProducer, clock: Clock, *, member_limit: int = MAX_MEMBERS
     ) -> None:
         self.database, self.clock, self.ids = database, clock, IdFactory(clock)
         self.chats, self.memberships = ChatStore(database), MembershipStore(database)
@@ -73,7 +72,7 @@ class Stage:
         self.user_store = UserStore(database)
         self.users = UserDirectory(self.user_store)
         self.access = Access(chats=self.chats, memberships=self.memberships)
-        self.news = EventPublisher(announcer=announcer, ids=self.ids, clock=clock)
+        self.events = EventPublisher(producer=producer, ids=self.ids, clock=clock)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
         self.creation = self._creation()
         self.details = ChatDetails(
@@ -91,18 +90,19 @@ class Stage:
             joining=joining,
             leaving=leaving,
             users=self.users,
-            news=self.news,
+            events=self.events,
             cursors=cursors,
         )
-        self.history = History(database=database, messages=MessageStore(database), posting=self.posting)
+        messages = MessageStore(database.on_loop)
+        self.history = History(database=database.on_loop, messages=messages, posting=self.posting)
         ingest = Ingest(
-            database=database,
+            database=database.on_loop,
             posting=self.posting,
-            messages=MessageStore(database),
+            messages=messages,
             keys=IdempotencyKeyStore(database),
             clock=clock,
         )
-        self.committer = Committer(ingest=ingest, announcer=announcer, clock=clock, ids=self.ids)
+        self.committer = Committer(ingest=ingest, producer=producer, clock=clock, ids=self.ids)
         self.acknowledgements = Watermarks(
             database=database, store=self.watermarks, posting=self.posting, cursors=cursors, clock=clock
         )
@@ -112,6 +112,7 @@ class Stage:
             ),
             history=self.history,
             watermarks=self.watermarks,
+            loop=database.loop,
             cursors=cursors,
         )
 
@@ -124,14 +125,16 @@ class Stage:
             keys=ChatCreationKeys(self.database),
         )
         return ChatCreation(
-            stores=stores, access=self.access, users=self.users, news=self.news, clock=self.clock, ids=self.ids
+            stores=stores, access=self.access, users=self.users, events=self.events, clock=self.clock, ids=self.ids
         )
 
     def urlconf(self) -> ModuleType:
-        module = ModuleType("urls_of_the_stage")
+        module = ModuleType("urls_of_the_services")
         module.urlpatterns = [  # type: ignore[attr-defined]
             *chats.api.urls.routes(details=self.details, members=self.members, verify=verify_user_id),
-            *messaging.api.urls.routes(committer=self.committer, history=self.history, verify=verify_user_id),
+            *messaging.api.urls.routes(
+                committer=self.committer, history=self.history, loop=self.database.loop, verify=verify_user_id
+            ),
             *delivery.api.urls.routes(
                 inbox=self.inbox,
                 creation=self.creation,
@@ -142,6 +145,14 @@ class Stage:
         module.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
         return module
 
+    @contextmanager
+    def serving(self) -> Iterator[Self]:
+        """Serve the routes to `Person`, and close the services at the end."""
+        with override_settings(ROOT_URLCONF=self.urlconf()):
+            yield self
+        self.database.loop.run(self.committer.close())
+        self.database.loop.run(self.history.close())
+
     def user(self, name: str = "Somebody") -> "Person":
         user_id, now = self.ids.user(), self.clock.now()
         number = f"+4915{int.from_bytes(user_id[-6:].encode()) % 10**9:09d}"
@@ -151,7 +162,7 @@ class Stage:
     def say(self, chat_id: ChatId, sender_id: UserId, content: str) -> None:
         """Store a message as the ingest path would."""
         found = self.database.batch_get(self.posting.counter_lookup([chat_id]))
-        current = self.posting.tallies_among(found)[chat_id]
+        current = self.posting.counter_states_among(found)[chat_id]
         message = Message(
             self.ids.message(),
             chat_id,
@@ -163,7 +174,7 @@ class Stage:
             "2035-01-30T14:30:00.000Z",
         )
         moving = self.posting.moving_counter(chat_id, current=current, added=1, now=self.clock.now())
-        self.database.transact([moving, MessageStore(self.database).storing(message)])
+        self.database.transact([moving, MessageStore(self.database.on_loop).storing(message)])
 
     def role_of(self, chat_id: ChatId, person: "Person") -> str | None:
         found = self.memberships.find(chat_id, person.user_id)
@@ -242,11 +253,11 @@ class Person:
         return self.delete(f"/api/chats/{chat_id}/members/{other.user_id}")
 
 
-def crowd(stage: Stage, size: int) -> list[Person]:
+def crowd(services: Services, size: int) -> list[Person]:
     """Users that only the directory knows, which is cheaper than registering each."""
-    people = [Person(stage.ids.user()) for _ in range(size)]
+    people = [Person(services.ids.user()) for _ in range(size)]
     known = {person.user_id: PublicUser(person.user_id, "One of many") for person in people}
-    find = stage.users.find_public_users
+    find = services.users.find_public_users
 
     def find_public_users(user_ids: Iterable[UserId]) -> dict[UserId, PublicUser]:
         wanted = list(user_ids)
@@ -254,42 +265,44 @@ def crowd(stage: Stage, size: int) -> list[Person]:
             user_id for user_id in wanted if user_id not in known
         )
 
-    stage.users.find_public_users = find_public_users  # type: ignore[method-assign]
+    services.users.find_public_users = find_public_users  # type: ignore[method-assign]
     return people
 
 
 @contextmanager
-def just_before(database: Database, operation: str, change: Callable[[], object]) -> Iterator[None]:
-    """Run `change` once, just before the first `operation` is sent."""
-    send, pending = database.connection.dispatch, [change]
+def just_before(database: Database, awaited: str, change: Callable[[], object]) -> Iterator[None]:
+    """Run `change` once in a thread, just before the first `awaited` operation is sent."""
+    wire, pending = database.on_loop.wire, [change]
+    send = wire.call
 
-    def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        if operation_name == operation and pending:
-            pending.pop()()
-        return send(operation_name, operation_kwargs)
+    async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == awaited and pending:
+            await asyncio.to_thread(pending.pop())
+        return await send(operation, request)
 
-    database.connection.dispatch = dispatch  # type: ignore[method-assign]
+    wire.call = call  # type: ignore[method-assign]
     try:
         yield
     finally:
-        database.connection.dispatch = send  # type: ignore[method-assign]
-    assert not pending, f"no {operation} was sent"
+        wire.call = send  # type: ignore[method-assign]
+    assert not pending, f"no {awaited} was sent"
 
 
 @contextmanager
 def captured(database: Database) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """Record all requests to DynamoDB."""
-    send, requests = database.connection.dispatch, list[tuple[str, dict[str, Any]]]()
+    wire, requests = database.on_loop.wire, list[tuple[str, dict[str, Any]]]()
+    send = wire.call
 
-    def dispatch(operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        requests.append((operation_name, operation_kwargs))
-        return send(operation_name, operation_kwargs)
+    async def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        requests.append((operation, request))
+        return await send(operation, request)
 
-    database.connection.dispatch = dispatch  # type: ignore[method-assign]
+    wire.call = call  # type: ignore[method-assign]
     try:
         yield requests
     finally:
-        database.connection.dispatch = send  # type: ignore[method-assign]
+        wire.call = send  # type: ignore[method-assign]
 
 
 def all_at_once(actions: Sequence[Callable[[], Answer]]) -> list[Answer]:
