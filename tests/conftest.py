@@ -1,4 +1,4 @@
-"""Engines for the tests: real ones, started once per worker, with fresh tables for each test that asks.
+"""Engines for the tests: started once per worker, with fresh tables for each test that asks.
 
 `--engines=real` runs the same files on Apache Kafka and DynamoDB Local instead of the embedded engines.
 """
@@ -22,7 +22,7 @@ from tests import workers
 from tests.e2e.browser import chromium
 from tests.engines import choice, java
 
-# A busy machine is no failure.
+# A slow machine must not fail a test.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 

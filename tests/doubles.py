@@ -1,4 +1,4 @@
-"""Stand-ins for what a test must hold still: the clock, and who is calling."""
+"""A settable clock, a token check without login, a process that does not answer, and waiting for a condition."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from foundation.kernel.ids import SessionId, UserId, is_user_id
 
 
 class SettableClock:
-    """Stands still until told otherwise, in a year that has not come: engines delete what has expired by their own."""
+    """Moves only by `advance`. Starts in the future: engines delete expired items by their own clock."""
 
     def __init__(self, moment: datetime = datetime(2035, 1, 30, 14, 30, tzinfo=UTC)) -> None:
         self.moment = moment
@@ -28,7 +28,7 @@ class SettableClock:
 
 
 def verify_user_id(token: str) -> Caller:
-    """Takes a user id for a token, so that tests of other apps need no login."""
+    """Accept a user id as a token, so that tests of other apps need no login."""
     if not is_user_id(token):
         raise Unauthenticated
     return Caller(
@@ -40,7 +40,7 @@ def verify_user_id(token: str) -> Caller:
 
 @contextmanager
 def halted(pid: int) -> Iterator[None]:
-    """A process stopped in its tracks, alive and mute. Begins when the kernel has really stopped it."""
+    """Stop a process with SIGSTOP: it keeps its connections and does not answer. Continue it at the end."""
     os.kill(pid, signal.SIGSTOP)
     try:
         eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
@@ -50,7 +50,7 @@ def halted(pid: int) -> Iterator[None]:
 
 
 def eventually(condition: Callable[[], object], *, within: float = 10.0) -> None:
-    """Wait until the condition holds. Fails with the deadline, never sooner and never much later."""
+    """Poll until the condition holds. Fails after the deadline."""
     deadline = monotonic() + within
     while not condition():
         assert monotonic() < deadline, "the condition did not come true in time"

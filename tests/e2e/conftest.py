@@ -1,4 +1,4 @@
-"""Runs of `manage.py dev`, and systems of single processes, for the tests that look at the whole from outside."""
+"""Runs of `manage.py dev`, and systems of single processes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -12,14 +12,14 @@ from tests.e2e.system import System
 
 @pytest.fixture
 def start_dev() -> Iterator[Callable[[Path], DevRun]]:
-    """Start runs that end with the test, whatever becomes of it."""
+    """Start runs that end with the test."""
     with ExitStack() as runs:
         yield lambda data_dir: runs.enter_context(closing(DevRun(data_dir)))
 
 
 @pytest.fixture(scope="module")
 def ready_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
-    """A run that is ready, shared by the tests of a module that only look at it."""
+    """A run that is ready, shared by the tests of a module."""
     with closing(DevRun(tmp_path_factory.mktemp("parley"))) as run:
         run.wait_until_ready()
         yield run
@@ -27,11 +27,7 @@ def ready_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
 
 @pytest.fixture(scope="package")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """Two gateways and two fanout workers, shared by the tests that leave its processes alone.
-
-    Whatever those tests did, no process may have met a failure that it did not foresee.
-    """
+    """Two gateways and two fanout workers, shared by the tests that leave its processes alone."""
     with System(tmp_path_factory.mktemp("system"), webs=2, fanouts=2) as system:
         yield system
-    failures = [failure for service in (*system.webs, *system.fanouts) for failure in service.failures]
-    assert not failures, "\n\n".join(failures)
+    system.require_no_failures()

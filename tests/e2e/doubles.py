@@ -1,16 +1,15 @@
-"""What a test puts in the place of a part to make it fail in one way."""
+"""Test doubles that make one part fail."""
 
 from collections.abc import Sequence
 
-from foundation.stores.kafka import Outgoing, Told
-from foundation.stores.kafka.announcer import Announcer
+from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 
 
-class SilentAnnouncer(Announcer):
-    """Says that Kafka holds what it never gave it."""
+class LosingProducer(EventProducer):
+    """Reports events as delivered and publishes none."""
 
     def __init__(self) -> None:
-        """Needs no producer."""
+        """Connects to nothing."""
 
-    def hand_over(self, batch: Sequence[Outgoing], told: Told, *, timeout: float | None = None) -> None:
-        told(range(len(batch)), None)
+    def publish(self, batch: Sequence[Outgoing], *, on_delivered: OnDelivered, timeout: float | None = None) -> None:
+        on_delivered(range(len(batch)), None)

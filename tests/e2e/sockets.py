@@ -1,4 +1,4 @@
-"""A WebSocket looked at frame by frame, for tests that must see what the reference client would smooth over."""
+"""A WebSocket frame by frame, for tests that need to see more than the reference client shows."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.system import Device, System, Web
 
-WITHIN = 20.0
+RECEIVE_TIMEOUT = 20.0
 Frame = dict[str, Any]
 
 
@@ -42,8 +42,8 @@ class Socket:
         await self.write("send_message", client_message_id=str(uuid.uuid4()), chat_id=chat_id, content=content)
         return await self.receive("ack")
 
-    async def receive(self, type_: str, *, within: float = WITHIN) -> Frame:
-        """The next frame of this type; what comes before it is kept in `frames`. An error must be asked for."""
+    async def receive(self, type_: str, *, within: float = RECEIVE_TIMEOUT) -> Frame:
+        """The next frame of this type; earlier ones are kept in `frames`. Fails on an error frame of another type."""
         async with asyncio.timeout(within):
             while True:
                 frame = json.loads(await self.connection.recv())
@@ -52,7 +52,7 @@ class Socket:
                     return dict(frame)
                 assert frame["type"] != "error", frame
 
-    async def receive_until(self, condition: Callable[[], bool], *, within: float = WITHIN) -> None:
+    async def receive_until(self, condition: Callable[[], bool], *, within: float = RECEIVE_TIMEOUT) -> None:
         async with asyncio.timeout(within):
             while not condition():
                 self.frames.append(json.loads(await self.connection.recv()))
@@ -62,12 +62,12 @@ class Socket:
         return await self.receive("sync_batch")
 
     async def catch_up_with_server(self) -> None:
-        """Return when everything that the gateway had for this connection by now has been received."""
+        """Return when every frame that the gateway has sent so far was received."""
         await self.write("heartbeat")
         await self.receive("heartbeat_ack")
 
-    async def closed_with(self, *, within: float = WITHIN) -> int | None:
-        """Read on until the server ends the connection; its close code, None where it said none."""
+    async def closed_with(self, *, within: float = RECEIVE_TIMEOUT) -> int | None:
+        """Read until the server ends the connection; its close code, or None without a close frame."""
         async with asyncio.timeout(within):
             try:
                 while True:
@@ -93,13 +93,13 @@ class opened:  # noqa: N801 - reads as a verb: `async with opened(web, device) a
 
 
 def listeners(system: System) -> int:
-    """How many gateways hear of revoked sessions."""
+    """How many gateways listen to the control channel."""
     ((_, count),) = system.redis_client.pubsub_numsub("asgi__group__control")
     return int(count)
 
 
-async def eventually(condition: Callable[[], bool], *, within: float = WITHIN) -> None:
-    """Let the event loop run until the condition holds."""
+async def eventually(condition: Callable[[], bool], *, within: float = RECEIVE_TIMEOUT) -> None:
+    """Poll the condition until it holds."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - the condition is mostly in another process
             await asyncio.sleep(0.01)

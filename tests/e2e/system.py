@@ -1,7 +1,7 @@
-"""The whole system as real processes: engines, any number of `web` and `fanout`, each to be killed and restarted.
+"""The whole system as processes: engines, any number of `web` and `fanout`, each can be killed and restarted.
 
-Users are made by accounts' own services on the same engines, because two hundred logins by phone would cost every run
-four seconds; the login itself is walked through by `log_in`.
+`user` creates users by the services of accounts, because two hundred logins by phone would take every run four seconds.
+`log_in` logs in over REST.
 """
 
 import itertools
@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import httpx
 import jwt
+import psutil
 
 from accounts.services.refresh_tokens import RefreshTokens
 from accounts.services.registration import Registration
@@ -49,11 +50,11 @@ from tests.engines import choice
 from tests.engines.choice import AnyKafka
 
 MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
-READY_WITHIN = 40.0
-GRACE = 10.0
+READY_TIMEOUT = 40.0
+STOP_TIMEOUT = 10.0
 TRACEBACK_LINES = 60
 SIGNING_KEY = secrets.token_urlsafe(48)
-# What a test sends is limited only where the limit is what it looks at.
+# No send limit, except in the tests of the limit.
 SETTINGS = {"SEND_RATE": "100000", "SEND_BURST": "100000", "KAFKA_SESSION_TIMEOUT_MS": "6000", "TOKEN_GRACE": "1"}
 
 
@@ -71,7 +72,7 @@ class Device:
 
 
 class Service:
-    """One of our own processes. It can be started again after its end, with its name and its place."""
+    """A process of Parley. After its end it can be restarted with the same command and environment."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.lines: list[str] = []
@@ -83,7 +84,7 @@ class Service:
         self.process = self._launch()
 
     def kill(self) -> None:
-        """As `kill -9` does it: nothing is finished, nothing is said."""
+        """Send SIGKILL: the process finishes nothing."""
         self.process.kill()
         self.process.wait()
 
@@ -91,13 +92,15 @@ class Service:
         self.process.terminate()
 
     def freeze(self) -> None:
+        """Return when the process has stopped."""
         self.process.signal(signal.SIGSTOP)
+        eventually(lambda: psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED)
 
     def thaw(self) -> None:
         self.process.signal(signal.SIGCONT)
 
     def wait(self) -> int:
-        eventually(lambda: self.process.status is not None, within=GRACE)
+        eventually(lambda: self.process.status is not None, within=STOP_TIMEOUT)
         return self.process.wait()
 
     @property
@@ -106,7 +109,7 @@ class Service:
 
     @property
     def failures(self) -> list[str]:
-        """What it did not foresee: each traceback with what surrounds it."""
+        """Each logged traceback with the lines around it."""
         found = [at for at, line in enumerate(self.lines) if "Traceback" in line]
         return ["\n".join(self.lines[max(at - 3, 0) : at + TRACEBACK_LINES]) for at in found]
 
@@ -146,7 +149,7 @@ class Web(Service):
             assert self.process.status is None, f"web ended before it was ready:\n{self.log}"
             return get_status(self.port, "/readyz") == HTTPStatus.OK
 
-        eventually(is_ready, within=READY_WITHIN)
+        eventually(is_ready, within=READY_TIMEOUT)
 
 
 def _metric(url: str, sample: str) -> float:
@@ -156,9 +159,9 @@ def _metric(url: str, sample: str) -> float:
 
 
 class System:
-    """Use it as a context manager: whatever a test did to its processes, none outlives it.
+    """A context manager that ends its processes, whatever a test did to them.
 
-    A `kafka` that is given and runs already is left to whoever started it.
+    `settings` are added to the environment of every process. A `kafka` that runs already is not stopped.
     """
 
     def __init__(
@@ -169,11 +172,13 @@ class System:
         fanouts: int = 1,
         durable: bool = False,
         kafka: AnyKafka | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._data_dir = data_dir
         self.kafka = kafka or choice.make_kafka()
         self._size = (webs, fanouts)
         self._durable = durable
+        self._settings = dict(settings or {})
         self._exit = ExitStack()
         self._phone_numbers = (f"+4915112{number:06d}" for number in itertools.count(345678))
         self.webs: list[Web] = []
@@ -200,7 +205,7 @@ class System:
     # Processes
 
     def start_web(self, *, wait: bool = True, **settings: str) -> Web:
-        """A gateway more; `settings` are its environment's."""
+        """Start another gateway, with `settings` in its environment."""
         port = ReservedPort()
         self._exit.callback(port.release)
         web = Web(port, {**self._environment, **settings})
@@ -219,7 +224,7 @@ class System:
     # People
 
     def log_in(self, phone_number: str | None = None, *, device_id: str = "phone") -> Device:
-        """Through the front door: a code by SMS, and the code shown."""
+        """Log in over REST with a code by SMS."""
         number = phone_number or next(self._phone_numbers)
         with httpx.Client(base_url=self.webs[0].url) as http:
             http.post("/api/auth/request-code", json={"phone_number": number}).raise_for_status()
@@ -242,7 +247,7 @@ class System:
         return self._open(device.user_id)
 
     def token(self, device: Device, *, lasting: timedelta) -> str:
-        """An access token as the server would sign it, of another length of life."""
+        """An access token as the server would sign it, with another lifetime."""
         now = datetime.now(UTC)
         claims = {
             "iss": ISSUER,
@@ -264,7 +269,7 @@ class System:
         return self._create_chat(owner, body)
 
     def rest(self, device: Device, method: str, path: str, **body: Any) -> Any:
-        """One request to the first gateway, which must succeed; its answer."""
+        """The response to a request to the first gateway, which must succeed."""
         answer = httpx.request(
             method, f"{self.webs[0].url}{path}", headers=device.headers, json=body or None, timeout=20.0
         )
@@ -272,18 +277,23 @@ class System:
         return answer.json() if answer.content else None
 
     def stored(self, chat_id: ChatId) -> list[Message]:
-        """What the source of truth holds, by place."""
+        """The chat's messages in DynamoDB, ascending."""
         latest = self.counters.find(chat_id) or 0
         return [
             message
             for first in range(1, latest + 1, 100)
-            for message in self.messages.list_between(chat_id, first, min(first + 99, latest))
+            for message in self.database.loop.run(self.messages.list_between(chat_id, first, min(first + 99, latest)))
         ]
+
+    def require_no_failures(self) -> None:
+        """Fail if a process has logged a traceback."""
+        failures = [failure for service in (*self.webs, *self.fanouts) for failure in service.failures]
+        assert not failures, "\n\n".join(failures)
 
     def _create_chat(self, owner: Device, body: dict[str, Any]) -> ChatId:
         return ChatId(self.rest(owner, "POST", "/api/chats", **body)["chat_id"])
 
-    # Building and ending
+    # Starting and stopping
 
     def _start_engines(self, starting: ExitStack) -> None:
         self.redis = RedisEngine()
@@ -296,6 +306,7 @@ class System:
             "PYTHONUNBUFFERED": "1",
             "PATH": os.environ.get("PATH", ""),
             **SETTINGS,
+            **self._settings,
         }
         for engine in (self.redis, self.kafka, self.dynamodb):
             if not engine.is_started:
@@ -309,7 +320,7 @@ class System:
         schema.create_missing(self.database, TABLES, report=lambda line: None)
         self.memberships, self.counters = MembershipStore(self.database), CounterStore(self.database)
         self.posting = Posting(database=self.database, memberships=self.memberships, counters=self.counters)
-        self.messages, self.watermarks = MessageStore(self.database), WatermarkStore(self.database)
+        self.messages, self.watermarks = MessageStore(self.database.on_loop), WatermarkStore(self.database)
         self.redis_client = connect(RedisOptions(url=self.redis.endpoint))
         self.producer = EventProducer(KafkaOptions(bootstrap_servers=self.kafka.endpoint))
         access, store = AccessTokens({"e2e": SIGNING_KEY}, clock=clock), SessionStore(self.database)
@@ -318,7 +329,7 @@ class System:
             store=store,
             mint=TokenMint(access=access, refresh=RefreshTokens(secrets.token_urlsafe(48))),
             verifier=TokenVerifier(tokens=access, sessions=store, clock=clock),
-            notices=_NobodyListens(),
+            notices=_NoNotices(),
             ids=self.ids,
             clock=clock,
         )
@@ -331,14 +342,15 @@ class System:
         services = [*self.webs, *self.fanouts]
         for service in services:
             service.thaw()
-        stop_together([service.process for service in services], grace=GRACE)
+        stop_together([service.process for service in services], grace=STOP_TIMEOUT)
         if hasattr(self, "producer"):
             self.producer.close()
             self.redis_client.close()
+            self.database.loop.run(self.database.on_loop.wire.close())
 
 
-class _NobodyListens:
-    """Sessions that a test opens here are revoked elsewhere, through the running system."""
+class _NoNotices:
+    """Sessions are opened here and revoked over REST."""
 
     def publish(self, session_ids: Sequence[SessionId]) -> None:
-        raise AssertionError("sessions are revoked through the running system")
+        raise AssertionError("sessions are revoked over REST")

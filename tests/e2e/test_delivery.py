@@ -1,4 +1,4 @@
-"""Messages from one person's screen to another's, on two gateways and two fanout workers."""
+"""Messages from one client to another, on two gateways and two fanout workers."""
 
 import asyncio
 import json
@@ -16,12 +16,11 @@ from engines.kafka import PARTITIONS
 from foundation.kernel.clock import SystemClock, to_iso
 from foundation.kernel.events import TOPICS
 from foundation.kernel.ids import ChatId
-from messaging.domain import Draft
-from messaging.events import message_persisted
+from messaging.domain import Draft, message_persisted
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest
-from messaging.stores.idempotency import IdempotencyKeyStore
-from tests.e2e.doubles import SilentAnnouncer
+from messaging.stores.messages import IdempotencyKeyStore
+from tests.e2e.doubles import LosingProducer
 from tests.e2e.sockets import all_connected, eventually, is_dense, opened, together
 from tests.e2e.system import Device, System
 
@@ -38,23 +37,23 @@ async def enter_clients(stack: AsyncExitStack, system: System, devices: list[Dev
     return clients
 
 
-def store_in_silence(system: System, chat_id: ChatId, sender: Device, content: str) -> None:
-    """A message that is stored and whose event never reaches Kafka."""
+def store_without_event(system: System, chat_id: ChatId, sender: Device, content: str) -> None:
+    """Store a message whose event never reaches Kafka."""
     ingest = Ingest(
-        database=system.database,
+        database=system.database.on_loop,
         posting=system.posting,
         messages=system.messages,
         keys=IdempotencyKeyStore(system.database),
         clock=SystemClock(),
     )
-    committer = Committer(ingest=ingest, announcer=SilentAnnouncer(), clock=SystemClock(), ids=system.ids)
-    name = str(uuid.uuid4())
-    committer.send(Draft(chat_id=chat_id, sender_id=sender.user_id, client_message_id=name, content=content))
-    committer.close()
+    committer = Committer(ingest=ingest, producer=LosingProducer(), clock=SystemClock(), ids=system.ids)
+    draft = Draft(chat_id=chat_id, sender_id=sender.user_id, client_message_id=str(uuid.uuid4()), content=content)
+    system.database.loop.run(committer.send(draft))
+    system.database.loop.run(committer.close())
 
 
-def publish_nonsense(system: System, chat_id: ChatId) -> int:
-    """Put into each partition what no process of ours would write; return how much."""
+def publish_malformed(system: System, chat_id: ChatId) -> int:
+    """Publish malformed events to every partition; return how many."""
     envelope = {
         "event_id": system.ids.event(),
         "event_time": to_iso(SystemClock().now()),
@@ -230,7 +229,7 @@ class TestEvents:
         async with opened(system.webs[0], ada) as sending, opened(system.webs[1], bob) as receiving:
             await sending.send(chat, "first")
             await receiving.receive_until(lambda: len(receiving.messages) == 1)
-            store_in_silence(system, chat, ada, "lost on its way")
+            store_without_event(system, chat, ada, "lost on its way")
             assert (await sending.send(chat, "third"))["sequence"] == 3
             await receiving.receive_until(lambda: len(receiving.messages) == 3)
         # Pushed without the client having asked for anything.
@@ -241,12 +240,12 @@ class TestEvents:
         """Between events of the chat, in its own partition and in every other one."""
         ada, bob = system.users(2)
         chat = system.direct_chat(ada, bob)
-        skipped = "parley_fanout_malformed_total"
+        skipped = "parley_fanout_skipped_events_total"
         async with opened(system.webs[0], ada) as sending, opened(system.webs[1], bob) as receiving:
             await sending.send(chat, "before")
             await receiving.receive_until(lambda: len(receiving.messages) == 1)
             before = sum(fanout.metric(skipped) for fanout in system.fanouts)
-            count = publish_nonsense(system, chat)
+            count = publish_malformed(system, chat)
             await sending.send(chat, "after")
             await receiving.receive_until(lambda: len(receiving.messages) == 2)
         assert [message["content"] for message in receiving.messages] == ["before", "after"]
@@ -262,7 +261,7 @@ class TestEvents:
                 message_persisted(message, event_id=system.ids.event(), now=SystemClock().now())
                 for message in system.stored(chat) * 3
             ]
-            system.producer.publish(again)
+            system.producer.publish_and_wait(again)
             await sending.send(chat, "done")
             shown = await receiving.read(2)
             assert is_dense(shown)

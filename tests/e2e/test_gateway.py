@@ -1,4 +1,4 @@
-"""The WebSocket's edge: who gets in, what it puts up with, and how it ends."""
+"""The WebSocket: its handshake, bad frames, order, limits and close codes, on both kinds of sockets."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from parley_client import Client
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from delivery.gateway.consumer import BAD_FRAMES_IN_A_ROW
 from delivery.gateway.outbox import MAX_BYTES
-from delivery.gateway.patience import BAD_FRAMES_IN_A_ROW
 from tests.e2e.sockets import Socket, eventually, listeners, opened, together
 from tests.e2e.system import Device, System, Web
 
@@ -26,11 +26,22 @@ CONNECTIONS = "parley_gateway_connections"
 
 
 async def reset(socket: Socket) -> None:
-    """End a connection without a goodbye, not even TCP's."""
+    """Reset a connection: neither a close frame nor a FIN."""
     transport = socket.connection.transport
     transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
     await socket.connection.wait_closed()
+
+
+@pytest.fixture(scope="module", params=["fast", "plain"])
+def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """The shared system, which has fast sockets, then one with `FAST_SOCKETS=0`."""
+    if request.param == "fast":
+        yield request.getfixturevalue("system")
+        return
+    with System(tmp_path_factory.mktemp("plain"), webs=2, settings={"FAST_SOCKETS": "0"}) as system:
+        yield system
+    system.require_no_failures()
 
 
 @pytest.fixture
@@ -98,7 +109,7 @@ class TestTheHandshake:
 
 
 def nonsense(chance: random.Random, count: int) -> Iterator[str]:
-    """Frames that no honest client writes, every kind of them."""
+    """Malformed frames of every kind."""
     good = {"type": "send_message", "client_message_id": "id", "chat_id": "chat_1", "content": "hello"}
     values: list[Any] = [None, True, 1, -1, 1.5, 2**63, 2**64, -(2**70), "", "\x00", [], {}, [[]], {"type": {}}]
     for number in range(count):
@@ -144,7 +155,7 @@ class TestBadFrames:
             for _ in range(40):
                 async with opened(web, device) as victim:
                     victim.connection.transport.write(chance.randbytes(chance.randrange(1, 400)))
-                    # More of the same, behind what may look like the head of a long frame.
+                    # More bytes, in case the first look like the header of a long frame.
                     victim.connection.transport.write(bytes(20_000))
                     with suppress(OSError):
                         victim.connection.transport.write_eof()
@@ -184,7 +195,7 @@ class TestBadFrames:
             for _ in range(BAD_FRAMES_IN_A_ROW):
                 await socket.connection.send("{")
             assert await socket.closed_with() == 4400
-        # The twentieth ends the connection; the others are answered, unless the end overtakes them.
+        # The twentieth closes the connection; the others are answered, unless the close overtakes them.
         assert {frame["code"] for frame in socket.frames[1:]} <= {"invalid_request"}
 
     async def test_a_good_one_in_between_is_forgiven(self, web: Web, device: Device) -> None:
@@ -198,6 +209,26 @@ class TestBadFrames:
     async def test_a_ping_is_answered(self, web: Web, device: Device) -> None:
         async with opened(web, device) as socket:
             assert await (await socket.connection.ping()) >= 0
+
+
+class TestOrder:
+    @pytest.mark.parametrize("is_frozen", [False, True])
+    async def test_frames_written_without_waiting_get_ascending_sequences_in_the_order_sent(
+        self, system: System, web: Web, device: Device, is_frozen: bool
+    ) -> None:
+        """A gateway that was frozen meanwhile reads many frames at once, and must queue some of them."""
+        chat, names = system.group(device, []), [f"{number}" for number in range(500)]
+        async with opened(web, device) as socket:
+            if is_frozen:
+                web.freeze()
+            for name in names:
+                await socket.write("send_message", client_message_id=name, chat_id=chat, content=f"content {name}")
+            web.thaw()
+            acks = [await socket.receive("ack") for _ in names]
+        assert {ack["client_message_id"]: ack["sequence"] for ack in acks} == {
+            name: sequence for sequence, name in enumerate(names, start=1)
+        }
+        assert [message.client_message_id for message in system.stored(chat)] == names
 
 
 class TestSessions:
@@ -337,20 +368,20 @@ class TestLimits:
 
 
 class TestAClientThatIsGone:
-    async def test_it_is_noticed_although_its_last_words_were_still_to_be_read(
+    async def test_its_connection_ends_and_its_last_frame_is_handled(
         self, system: System, web: Web, device: Device
     ) -> None:
-        """Its frame and its reset are there at once, as on a machine that is busy."""
+        """Its last frame and its reset arrive together, as on a busy machine."""
         chat = system.direct_chat(device, system.user())
         before = web.metric(CONNECTIONS)
         async with opened(web, device) as socket:
             assert web.metric(CONNECTIONS) == before + 1
             web.freeze()
-            await socket.write("send_message", client_message_id="last", chat_id=chat, content="last words")
+            await socket.write("send_message", client_message_id="last", chat_id=chat, content="last message")
             await reset(socket)
             web.thaw()
             await eventually(lambda: web.metric(CONNECTIONS) == before)
-        assert [message.content for message in system.stored(chat)] == ["last words"]
+        assert [message.content for message in system.stored(chat)] == ["last message"]
         assert web.failures == []
 
 

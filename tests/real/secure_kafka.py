@@ -1,4 +1,4 @@
-"""A broker that lets in by certificate and by password, each on a port of its own."""
+"""A broker with a listener for each kind of authentication."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ MODULES = "org.apache.kafka.common.security"
 class SecureKafka(ApacheKafka):
     """`TLS` shows the server's certificate, `MUTUAL` asks for the client's too, `LOGIN` for a name and a password.
 
-    `TOKEN` takes tokens as MSK does with IAM, and believes whatever an unsigned one says.
+    `TOKEN` takes tokens as MSK does with IAM, also unsigned ones.
     """
 
     def __init__(self, authority: Authority, directory: Path) -> None:

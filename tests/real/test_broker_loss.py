@@ -1,4 +1,4 @@
-"""Three brokers, every event on three, acknowledged by two: brokers are killed in mid-traffic, one after the other."""
+"""Three brokers, every event on three, acknowledged by two: brokers are killed during traffic, one after the other."""
 
 import asyncio
 import uuid
@@ -24,15 +24,17 @@ from tests.engines.kafka import ApacheKafka, Quorum
 
 BROKERS = 3
 GATEWAYS = ((0, 0), (1, 1), (0, 1))
-# Kafka's own defaults: a dead broker is noticed after nine seconds, longer than a sender is made to wait.
-PATIENT = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
+# Kafka's own defaults: a dead broker is noticed after nine seconds, longer than a sender waits.
+KAFKA_DEFAULTS = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
 
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[list[ApacheKafka]]:
     """The cluster, with the topics as `create_topics` makes them for production."""
     quorum = Quorum(BROKERS)
-    nodes = [ApacheKafka(topics=(), quorum=quorum, node=node, settings=PATIENT) for node in range(1, BROKERS + 1)]
+    nodes = [
+        ApacheKafka(topics=(), quorum=quorum, node=node, settings=KAFKA_DEFAULTS) for node in range(1, BROKERS + 1)
+    ]
     with ExitStack() as stack:
         for node in nodes:
             stack.callback(node.close)
@@ -70,7 +72,7 @@ class Pair:
 
 
 class Traffic:
-    """Pairs, of which everybody sends the next message when the last one is acknowledged.
+    """Pairs, of which every member sends the next message when the last one is acknowledged.
 
     A third of them meet on the first gateway, a third on the second, and a third across.
     """
@@ -83,7 +85,7 @@ class Traffic:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Everybody sends for as long as this lasts; what was begun is finished and is on every screen."""
+        """Every member sends for as long as this lasts; then every message is acknowledged and on every client."""
         async with AsyncExitStack() as stack:
             stop = asyncio.Event()
             senders = []
@@ -103,7 +105,7 @@ class Traffic:
                     await sending
             await self._converge()
 
-    async def everybody_gets_an_answer(self, *, within: float = 60.0) -> None:
+    async def every_chat_gets_acknowledgements(self, *, within: float = 60.0) -> None:
         """Wait until each chat has five acknowledgements more than now."""
         before = {pair.chat_id: len(self.acknowledged[pair.chat_id]) for pair in self.pairs}
         await eventually_async(
@@ -116,7 +118,7 @@ class Traffic:
             self.acknowledged[chat_id].append(await client.send(chat_id, str(uuid.uuid4())))
 
     async def _converge(self) -> None:
-        """Every screen shows what the store holds."""
+        """Wait until every client has what the store holds."""
         for place, client in enumerate(self.clients):
             count = len(self.system.stored(self.pairs[place // 2].chat_id))
             assert is_dense(await client.read(count, within=60))
@@ -126,14 +128,14 @@ class Traffic:
         return Pair(system.direct_chat(one, other), ((one, gateways[0]), (other, gateways[1])))
 
 
-def in_sync(servers: str) -> bool:
+def is_in_sync(servers: str) -> bool:
     """Whether every partition of ours has all its replicas."""
     topics = AdminClient({"bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=10).topics
     return all(len(partition.isrs) == BROKERS for name in TOPICS for partition in topics[name].partitions.values())
 
 
 async def until_in_sync(servers: str) -> None:
-    await asyncio.to_thread(eventually, lambda: in_sync(servers), within=90)
+    await asyncio.to_thread(eventually, lambda: is_in_sync(servers), within=90)
 
 
 def events_of(servers: str, expected: Mapping[ChatId, int]) -> dict[str, list[int]]:
@@ -173,20 +175,20 @@ def audit(traffic: Traffic, servers: str) -> None:
 
 
 @pytest.mark.timeout(300)
-class TestBrokersKilledInMidTraffic:
+class TestBrokersKilledDuringTraffic:
     async def test_no_acknowledged_message_lacks_its_event_and_no_event_is_out_of_order(
         self, system: System, brokers: list[ApacheKafka], servers: str
     ) -> None:
         first, second, _ = brokers
         traffic = Traffic(system)
         async with traffic.running():
-            await traffic.everybody_gets_an_answer()
+            await traffic.every_chat_gets_acknowledgements()
             first.kill()
-            await traffic.everybody_gets_an_answer()
+            await traffic.every_chat_gets_acknowledgements()
             first.start()
             await until_in_sync(servers)
             second.kill()
-            await traffic.everybody_gets_an_answer()
+            await traffic.every_chat_gets_acknowledgements()
             second.start()
         refused = [error for client in traffic.clients for error in client.errors]
         assert [error for error in refused if not error["retryable"]] == []
@@ -198,7 +200,7 @@ class TestBrokersKilledInMidTraffic:
         traffic = Traffic(system)
         await until_in_sync(servers)
         async with traffic.running():
-            await traffic.everybody_gets_an_answer()
+            await traffic.every_chat_gets_acknowledgements()
             for broker in brokers[1:]:
                 broker.kill()
             for client in traffic.clients:
@@ -206,11 +208,11 @@ class TestBrokersKilledInMidTraffic:
             await eventually_async(lambda: all(client.errors for client in traffic.clients), within=60)
             acknowledged = {chat_id: len(acks) for chat_id, acks in traffic.acknowledged.items()}
             with pytest.raises(TimeoutError):
-                await traffic.everybody_gets_an_answer(within=3)
+                await traffic.every_chat_gets_acknowledgements(within=3)
             assert {chat_id: len(acks) for chat_id, acks in traffic.acknowledged.items()} == acknowledged
             for broker in brokers[1:]:
                 broker.start()
-            await traffic.everybody_gets_an_answer(within=90)
+            await traffic.every_chat_gets_acknowledgements(within=90)
         refused = [error for client in traffic.clients for error in client.errors]
         assert {(error["code"], error["retryable"]) for error in refused} == {("fanout_unavailable", True)}
         audit(traffic, servers)

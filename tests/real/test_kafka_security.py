@@ -22,22 +22,22 @@ from tests.doubles import eventually
 from tests.real.certificates import Authority, Identity
 from tests.real.secure_kafka import PASSWORD, USERNAME, SecureKafka
 
-WAYS = ["tls", "mutual", "scram", "plain"]
+LOGINS = ["tls", "mutual", "scram", "plain"]
 
 
-class Door:
-    """The broker, and what a client's environment must say to be let in."""
+class Logins:
+    """The environment of a client for each way to log in."""
 
     def __init__(self, broker: SecureKafka, authority: Authority, client: Identity) -> None:
         trust = {"KAFKA_SSL_CA_LOCATION": str(authority.certificate)}
         tls = {"KAFKA_SECURITY_PROTOCOL": "SSL", **trust}
-        login = {
+        sasl = {
             "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
             "KAFKA_SASL_USERNAME": USERNAME,
             "KAFKA_SASL_PASSWORD": PASSWORD,
             **trust,
         }
-        self.ways = {
+        self.environments = {
             "tls": self._at(broker.address("TLS"), tls),
             "mutual": self._at(
                 broker.address("MUTUAL"),
@@ -47,8 +47,8 @@ class Door:
                     "KAFKA_SSL_KEY_LOCATION": str(client.key),
                 },
             ),
-            "scram": self._at(broker.address("LOGIN"), login),
-            "plain": self._at(broker.address("LOGIN"), {**login, "KAFKA_SASL_MECHANISM": "PLAIN"}),
+            "scram": self._at(broker.address("LOGIN"), sasl),
+            "plain": self._at(broker.address("LOGIN"), {**sasl, "KAFKA_SASL_MECHANISM": "PLAIN"}),
             "token": self._at(
                 broker.address("TOKEN"),
                 {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "AWS_MSK_IAM", **trust},
@@ -60,16 +60,16 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logins]:
     directory = tmp_path_factory.mktemp("certificates")
     authority = Authority(directory)
     broker = SecureKafka(authority, directory)
     with broker:
-        yield Door(broker, authority, authority.issue("client"))
+        yield Logins(broker, authority, authority.issue("client"))
 
 
 def options(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> KafkaOptions:
-    """What a process with this environment would use."""
+    """The options of a process with this environment."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     servers = environment["KAFKA_BOOTSTRAP_SERVERS"]
@@ -80,7 +80,7 @@ def publish(options: KafkaOptions, key: str, *, timeout: float) -> None:
     producer = EventProducer(options)
     event = Event("MessagePersisted", f"evt_{key}", datetime.now(UTC), key, {"sequence": 1})
     try:
-        producer.publish([Outgoing(event)], timeout=timeout)
+        producer.publish_and_wait([Outgoing(event)], timeout=timeout)
     finally:
         producer.close(timeout=0.1)
 
@@ -93,19 +93,19 @@ def is_readable(options: KafkaOptions, key: str) -> None:
         consumer.close()
 
 
-class TestBeingLetIn:
-    @pytest.mark.parametrize("way", WAYS)
-    def test_events_go_in_and_come_out(self, door: Door, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-        let_in, key = options(monkeypatch, door.ways[way]), f"{way}-{uuid.uuid4()}"
-        EventLogAdmin(let_in).ping(timeout=10)
-        publish(let_in, key, timeout=20)
-        is_readable(let_in, key)
+class TestAccepted:
+    @pytest.mark.parametrize("login", LOGINS)
+    def test_events_go_in_and_come_out(self, logins: Logins, monkeypatch: pytest.MonkeyPatch, login: str) -> None:
+        accepted, key = options(monkeypatch, logins.environments[login]), f"{login}-{uuid.uuid4()}"
+        EventLogAdmin(accepted).ping(timeout=10)
+        publish(accepted, key, timeout=20)
+        is_readable(accepted, key)
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_the_commands_need_the_environment_only(self, door: Door, way: str) -> None:
+    @pytest.mark.parametrize("login", LOGINS)
+    def test_the_commands_need_the_environment_only(self, logins: Logins, login: str) -> None:
         result = subprocess.run(
             [sys.executable, "manage.py", "create_topics"],
-            env={**os.environ, **door.ways[way]},
+            env={**os.environ, **logins.environments[login]},
             capture_output=True,
             text=True,
             timeout=60,
@@ -115,46 +115,49 @@ class TestBeingLetIn:
 
 
 class TestTokens:
-    """The way of MSK's IAM login: the client asks us for a token; here the broker is content with an unsigned one."""
+    """As with MSK's IAM login, librdkafka asks us for a token; this broker accepts an unsigned one."""
 
-    def test_events_go_in_and_come_out(self, door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_events_go_in_and_come_out(self, logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
         def sign(_configuration: str) -> tuple[str, float]:
             end = time.time() + 900
             claims = {"sub": "parley", "iat": time.time() - 5, "exp": end}
             parts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)]
             return ".".join([*(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts), ""]), end
 
-        let_in, key = options(monkeypatch, door.ways["token"]), f"token-{uuid.uuid4()}"
-        let_in = replace(let_in, extra={**let_in.extra, "oauth_cb": sign})
-        EventLogAdmin(let_in).ping(timeout=10)
-        publish(let_in, key, timeout=20)
-        is_readable(let_in, key)
+        accepted, key = options(monkeypatch, logins.environments["token"]), f"token-{uuid.uuid4()}"
+        accepted = replace(accepted, extra={**accepted.extra, "oauth_cb": sign})
+        EventLogAdmin(accepted).ping(timeout=10)
+        publish(accepted, key, timeout=20)
+        is_readable(accepted, key)
 
 
-class TestBeingTurnedAway:
-    """Each time as an engine that is away: one sentence and no hang."""
+class TestRefused:
+    """Each is the same error as a broker that is away, within the timeout."""
 
-    def turned_away(self, options: KafkaOptions) -> None:
+    def is_refused(self, options: KafkaOptions) -> None:
         with pytest.raises(EventLogUnavailable):
             EventLogAdmin(options).ping(timeout=2)
         with pytest.raises(EventLogUnavailable):
             publish(options, "never", timeout=1)
 
-    def test_a_server_that_nobody_we_trust_vouches_for(
-        self, door: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    def test_a_server_with_a_certificate_of_an_unknown_authority(
+        self, logins: Logins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         stranger = Authority(tmp_path, name="stranger")
-        way = {**door.ways["tls"], "KAFKA_SSL_CA_LOCATION": str(stranger.certificate)}
-        self.turned_away(options(monkeypatch, way))
+        environment = {**logins.environments["tls"], "KAFKA_SSL_CA_LOCATION": str(stranger.certificate)}
+        self.is_refused(options(monkeypatch, environment))
 
-    def test_a_client_without_a_certificate(self, door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-        way = {**door.ways["tls"], "KAFKA_BOOTSTRAP_SERVERS": door.ways["mutual"]["KAFKA_BOOTSTRAP_SERVERS"]}
-        self.turned_away(options(monkeypatch, way))
+    def test_a_client_without_a_certificate(self, logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
+        environment = {
+            **logins.environments["tls"],
+            "KAFKA_BOOTSTRAP_SERVERS": logins.environments["mutual"]["KAFKA_BOOTSTRAP_SERVERS"],
+        }
+        self.is_refused(options(monkeypatch, environment))
 
-    @pytest.mark.parametrize("way", ["scram", "plain"])
-    def test_a_wrong_password(self, door: Door, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-        self.turned_away(options(monkeypatch, {**door.ways[way], "KAFKA_SASL_PASSWORD": "a guess"}))
+    @pytest.mark.parametrize("login", ["scram", "plain"])
+    def test_a_wrong_password(self, logins: Logins, monkeypatch: pytest.MonkeyPatch, login: str) -> None:
+        self.is_refused(options(monkeypatch, {**logins.environments[login], "KAFKA_SASL_PASSWORD": "a guess"}))
 
-    def test_a_client_that_does_not_encrypt(self, door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-        servers = {"KAFKA_BOOTSTRAP_SERVERS": door.ways["tls"]["KAFKA_BOOTSTRAP_SERVERS"]}
-        self.turned_away(options(monkeypatch, servers))
+    def test_a_client_that_does_not_encrypt(self, logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
+        servers = {"KAFKA_BOOTSTRAP_SERVERS": logins.environments["tls"]["KAFKA_BOOTSTRAP_SERVERS"]}
+        self.is_refused(options(monkeypatch, servers))

@@ -1,6 +1,6 @@
-"""`rediss://`: the address alone turns TLS on, for every client that we make from it.
+"""`rediss://`: the URL alone turns TLS on, for every client.
 
-The servers at hand are built without TLS, so one of our own stands in front and hands the bytes on.
+The tests' Redis is built without TLS, so a proxy in front of it terminates TLS.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from foundation.stores.redis.client import RedisOptions, connect, connect_async,
 from tests.real.certificates import Authority, Identity
 
 
-class TlsFront:
-    """Takes TLS connections on a port of its own and carries them to a server that has none."""
+class TlsProxy:
+    """Accepts TLS connections and forwards them to a server without TLS."""
 
     def __init__(self, port: int, identity: Identity) -> None:
         self._port = port
@@ -44,11 +44,11 @@ class TlsFront:
             thread.join(10)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind_reader, behind_writer = await asyncio.open_connection(LOOPBACK, self._port)
-        await asyncio.gather(_carry(reader, behind_writer), _carry(behind_reader, writer))
+        server_reader, server_writer = await asyncio.open_connection(LOOPBACK, self._port)
+        await asyncio.gather(_forward(reader, server_writer), _forward(server_reader, writer))
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(65536):
         writer.write(data)
     writer.close()
@@ -61,9 +61,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def secure_address(authority: Authority, redis_url: str) -> Iterator[str]:
-    """Where TLS is spoken, without a word about whom to trust."""
-    front = TlsFront(urlsplit(redis_url).port or 0, authority.issue("redis"))
-    with front.listening() as port:
+    """The URL without an authority to trust."""
+    proxy = TlsProxy(urlsplit(redis_url).port or 0, authority.issue("redis"))
+    with proxy.listening() as port:
         yield f"rediss://{LOOPBACK}:{port}/0"
 
 
@@ -91,7 +91,9 @@ class TestTls:
         assert await asyncio.wait_for(layer.receive(channel), 10) == {"type": "news"}
         await layer.flush()
 
-    def test_a_server_that_nobody_we_trust_vouches_for_is_away(self, secure_address: str, tmp_path: Path) -> None:
+    def test_a_server_with_a_certificate_of_an_unknown_authority_is_away(
+        self, secure_address: str, tmp_path: Path
+    ) -> None:
         stranger = Authority(tmp_path, name="stranger")
         client = connect(RedisOptions(url=f"{secure_address}?ssl_ca_certs={stranger.certificate}"))
         with client, pytest.raises(StoreUnavailable), naming_failures():

@@ -1,4 +1,4 @@
-"""People who go on talking whatever breaks, and the three things that must hold when it is over."""
+"""Clients that go on sending whatever fails, and what must hold afterwards."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ from messaging.domain import Message
 from tests.e2e.sockets import all_connected, eventually, is_dense, together
 from tests.e2e.system import System, Web
 
-BREATH = 0.05
+SEND_INTERVAL = 0.05
 
 
 class Crowd:
@@ -26,8 +26,8 @@ class Crowd:
         self.clients: list[Client] = []
         self.acknowledged: list[dict[str, Any]] = []
         self._stack = AsyncExitStack()
-        self._talking: list[asyncio.Task[None]] = []
-        self._quiet = False
+        self._sending: list[asyncio.Task[None]] = []
+        self._is_quiet = False
 
     async def __aenter__(self) -> Self:
         for number, member in enumerate(self.members):
@@ -36,15 +36,15 @@ class Crowd:
         await all_connected(self.clients)
         for client in self.clients:
             client.follow(self.chat)
-        self._talking = [
-            asyncio.ensure_future(self._talk(number, client)) for number, client in enumerate(self.clients)
+        self._sending = [
+            asyncio.ensure_future(self._send_loop(number, client)) for number, client in enumerate(self.clients)
         ]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._talking:
+        for task in self._sending:
             task.cancel()
-        await asyncio.gather(*self._talking, return_exceptions=True)
+        await asyncio.gather(*self._sending, return_exceptions=True)
         await self._stack.aclose()
 
     async def goes_on(self, count: int = 30, *, within: float = 30.0) -> None:
@@ -53,9 +53,9 @@ class Crowd:
         await eventually(lambda: len(self.acknowledged) >= goal, within=within)
 
     async def converges(self, *, within: float = 40.0) -> None:
-        """Fall silent. Then everyone shows the same dense list: what is stored, and in it all that was acknowledged."""
-        self._quiet = True
-        await together(*self._talking, within=within)
+        """Stop sending. Then every client shows the stored messages, dense, with all acknowledged ones among them."""
+        self._is_quiet = True
+        await together(*self._sending, within=within)
         stored = self._system.stored(self.chat)
         shown = await together(*(client.read(len(stored), within=within) for client in self.clients))
         expected = [message.message_id for message in stored]
@@ -66,20 +66,20 @@ class Crowd:
         assert len({message.content for message in stored}) == len(stored)
 
     def _places(self, first: int) -> Callable[[], str]:
-        """One gateway after the other, as a client that was sent away or found nobody tries them."""
+        """The gateways in turn, for each connection attempt the next one."""
         turns = itertools.count(first)
         return lambda: self.webs[next(turns) % len(self.webs)].socket_url
 
-    async def _talk(self, number: int, client: Client) -> None:
+    async def _send_loop(self, number: int, client: Client) -> None:
         for turn in itertools.count():
-            if self._quiet:
+            if self._is_quiet:
                 return
             self.acknowledged.append(await client.send(self.chat, f"{number}.{turn}"))
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(SEND_INTERVAL)
 
 
 def _difference(shown: Sequence[dict[str, Any]], stored: Sequence[Message]) -> str:
-    """What a screen shows otherwise than it is stored."""
+    """Where the shown messages differ from the stored ones."""
     on_screen = [(message["sequence"], message["message_id"]) for message in shown]
     in_store = [(message.sequence, message.message_id) for message in stored]
     return f"shown: {sorted(set(on_screen) - set(in_store))[:5]}; stored: {sorted(set(in_store) - set(on_screen))[:5]}"

@@ -1,8 +1,8 @@
-"""A gateway may end gently or suddenly: its clients go on elsewhere and miss nothing."""
+"""When a gateway stops, is killed or freezes, its clients go on elsewhere and miss nothing."""
 
 from contextlib import suppress
 
-from delivery.stores.connections import TTL
+from delivery.stores.connections import CONNECTION_TTL
 from tests.e2e.faults.crowd import Crowd
 from tests.e2e.sockets import eventually, opened
 from tests.e2e.system import System, Web
@@ -48,11 +48,11 @@ async def test_killed_its_clients_go_on_elsewhere_and_its_entries_expire(fragile
         await crowd.goes_on()
         dying.kill()
         assert await socket.closed_with() is None
-        # Nobody refreshes what the dead have left: it goes within a minute.
+        # The entries of a killed gateway are no longer refreshed: they expire within a minute.
         redis = fragile.redis_client
         left = [f"gateway_connections:{gateway_id}", f"user_connections:{device.user_id}"]
         before = [redis.pttl(key) for key in left]
-        assert all(0 < then <= TTL * 1000 for then in before)
+        assert all(0 < then <= CONNECTION_TTL * 1000 for then in before)
         await crowd.goes_on()
         await crowd.converges()
     await eventually(lambda: all(redis.pttl(key) < then for key, then in zip(left, before, strict=True)))
@@ -84,7 +84,7 @@ async def test_a_users_other_device_outlives_a_killed_gateway_and_the_dead_entry
         dying.kill()
         await sending.send(chat, "to whom it may concern")
         await stays.receive("message")
-        # As soon as the dead gateway's own entries have expired; a test has no minute to wait for it.
+        # As when the dead gateway's own entries have expired, which would take a minute.
         fragile.redis_client.delete(f"gateway_connections:{dead.decode().partition('.')[0]}")
         await sending.send(chat, "to the living")
         await stays.receive("message")
