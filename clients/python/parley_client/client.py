@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import uuid
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 Url = str | Callable[[], str]
 Token = str | Callable[[], Awaitable[str]]
 UNAUTHENTICATED, SESSION_REVOKED = 4401, 4403
+KEPT_FRAMES = 1_000
 ACK_INTERVAL = 0.2  # seconds
 DEFAULT_RETRY_AFTER = 0.5  # seconds
 
@@ -78,8 +80,9 @@ class Client:
         self._socket: ClientConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.connected = asyncio.Event()
-        self.notices: list[dict[str, Any]] = []
-        self.errors: list[dict[str, Any]] = []
+        self.notices: deque[dict[str, Any]] = deque(maxlen=KEPT_FRAMES)
+        self.errors: deque[dict[str, Any]] = deque(maxlen=KEPT_FRAMES)
+        self._ended: Ended | None = None
         self.connections = 0
         self.closed_with: int | None = None
 
@@ -104,6 +107,8 @@ class Client:
 
     async def send(self, chat_id: str, content: str, *, client_message_id: str | None = None) -> dict[str, Any]:
         """Send, resend after each reconnect, and return the server's `ack`. Raises `SendFailed` and `Ended`."""
+        if self._ended is not None:
+            raise self._ended
         client_message_id = client_message_id or str(uuid.uuid4())
         pending = _PendingMessage(chat_id, content, asyncio.get_running_loop().create_future())
         self._pending[client_message_id] = pending
@@ -162,7 +167,8 @@ class Client:
         return code == SESSION_REVOKED or (code == UNAUTHENTICATED and isinstance(self._token, str))
 
     def _end(self, ended: Ended) -> None:
-        """Fail every pending send and every current and future read."""
+        """Fail every pending and future send, and every current and future read."""
+        self._ended = ended
         for pending in self._pending.values():
             if not pending.ack.done():
                 pending.ack.set_exception(ended)
