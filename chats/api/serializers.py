@@ -1,6 +1,5 @@
 """Request and response bodies of chats."""
 
-import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,16 +8,15 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from chats.domain import MAX_MEMBERS, MAX_NAME_LENGTH, ChatType, Role
+from foundation.kernel import names
 from foundation.kernel.clock import from_iso
 from foundation.kernel.ids import is_user_id
 from foundation.rest.serializers import StrictSerializer, TextField
 
 USER_ID_PATTERN = "^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$"
-NAME_PATTERN = (
-    r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
-)
+_NOT_IN_NAMES = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+NAME_PATTERN = f"^[^{_NOT_IN_NAMES}]*[^\\s{_NOT_IN_NAMES}][^{_NOT_IN_NAMES}]*$"
 IDEMPOTENCY_KEY_PATTERN = "^[!-~]{1,128}$"
-_FORBIDDEN_CATEGORIES = {"Cc", "Zl", "Zp"}
 
 
 @extend_schema_field({"type": "string", "pattern": USER_ID_PATTERN, "example": "user_01HQX4Z9V7JY3W8K2M5N6P0R1S"})
@@ -42,12 +40,10 @@ class NameField(TextField):
         super().__init__(**{"max_length": MAX_NAME_LENGTH, **options})
 
     def to_internal_value(self, data: Any) -> str:
-        name = super().to_internal_value(data)
-        if any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in name):
-            raise serializers.ValidationError("Must not contain line breaks or control characters.")
-        if not name.strip():
-            raise serializers.ValidationError("Must not be blank.")
-        return name.strip()
+        try:
+            return names.normalize(super().to_internal_value(data), max_length=MAX_NAME_LENGTH)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
 
 
 @extend_schema_field(OpenApiTypes.DATETIME)

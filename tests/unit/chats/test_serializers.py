@@ -15,7 +15,21 @@ def accepted(serializer: type[Any], data: object) -> bool:
 
 
 GOOD_NAMES = ["a", " a ", "Familie Müller", "👩‍👩‍👧", "مجموعة", "x" * 100, "a b\u00a0c"]
-BAD_NAMES = ["", "   ", "\u00a0", "a\nb", "a\tb", "\x7f", "\x85", "a\u2028", "a\u2029", "x" * 101]
+BAD_NAMES = [
+    "",
+    "   ",
+    "\u00a0",
+    "a\nb",
+    "a\tb",
+    "\x7f",
+    "\x85",
+    "a\u2028",
+    "a\u2029",
+    "x" * 101,
+    "\u202eadmin",
+    "a\u2066b",
+]
+INVISIBLE_NAMES = ["\u200b", "\u200d\ufeff"]
 
 
 class TestNames:
@@ -28,6 +42,10 @@ class TestNames:
     def test_invalid_names_are_refused_and_do_not_match_the_documented_pattern(self, name: str) -> None:
         assert not accepted(RenameChatBody, {"name": name})
         assert len(name) > 100 or not re.fullmatch(NAME_PATTERN, name)
+
+    @pytest.mark.parametrize("name", INVISIBLE_NAMES)
+    def test_names_without_anything_to_see_are_refused(self, name: str) -> None:
+        assert not accepted(RenameChatBody, {"name": name})
 
     @pytest.mark.parametrize("name", [1, True, None, ["a"], {"a": "b"}])
     def test_other_types_are_refused(self, name: object) -> None:
