@@ -15,13 +15,15 @@ from config.wiring.web import web  # noqa: E402 - the settings must be loaded fi
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
 from delivery.gateway.not_found import NoSuchSocket  # noqa: E402
 from foundation.server.gate import Gate  # noqa: E402
+from foundation.server.shares import UserShares  # noqa: E402
 
 parts = web()
 parts.clients.producer.start()
+gate = Gate(http, limit=settings.HTTP_REQUESTS, free=("/healthz", "/readyz", "/metrics"))
 
 application = ProtocolTypeRouter(
     {
-        "http": Gate(http, limit=settings.HTTP_REQUESTS, free=("/healthz", "/metrics")),
+        "http": UserShares(gate, identify=parts.accounts.verifier.identify, share=settings.HTTP_REQUESTS_PER_USER),
         "websocket": URLRouter(
             [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
         ),

@@ -15,7 +15,7 @@ from foundation.rest.schema import DocsView, SchemaView
 from messaging.api.urls import routes as message_routes
 
 parts = web()
-verify = parts.accounts.verifier.verify
+verify, limits = parts.accounts.verifier.verify, parts.user_limits
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html", embedded=settings.EMBEDDED)),
@@ -28,15 +28,23 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *account_routes(
         parts.accounts,
         cursors=parts.clients.cursors,
-        read_throttle=parts.read_throttle,
         address_of=parts.client_address,
+        limits=limits,
     ),
-    *chat_routes(details=parts.chats.details, members=parts.chats.members, verify=verify),
+    *chat_routes(details=parts.chats.details, members=parts.chats.members, verify=verify, limits=limits),
     *message_routes(
-        committer=parts.messaging.committer, history=parts.messaging.history, loop=parts.clients.loop, verify=verify
+        committer=parts.messaging.committer,
+        history=parts.messaging.history,
+        loop=parts.clients.loop,
+        verify=verify,
+        limits=limits,
     ),
     *delivery_routes(
-        inbox=parts.delivery.inbox, creation=parts.chats.creation, watermarks=parts.delivery.watermarks, verify=verify
+        inbox=parts.delivery.inbox,
+        creation=parts.chats.creation,
+        watermarks=parts.delivery.watermarks,
+        verify=verify,
+        limits=limits,
     ),
 ]
 

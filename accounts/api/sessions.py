@@ -13,13 +13,12 @@ from foundation.kernel.errors import Invalid, Malformed, RateLimited
 from foundation.kernel.ids import SessionId
 from foundation.rest.documentation import problems
 from foundation.rest.serializers import PageQuery
-from foundation.rest.throttling import ThrottledView
 from foundation.rest.views import ParleyView, given
 
 CURSOR_SCOPE = "sessions"
 
 
-class SessionsView(ThrottledView):
+class SessionsView(ParleyView):
     sessions: Sessions = given(Sessions)
     cursors: CursorCodec = given(CursorCodec)
 

@@ -8,28 +8,28 @@ from accounts.api.users import LookupView, OwnUserView, UserView
 from accounts.parts import Accounts
 from foundation.kernel.cursors import CursorCodec
 from foundation.rest.addresses import ClientAddress
-from foundation.rest.throttling import CallerThrottle
+from foundation.rest.throttling import UserLimits
 
 
 def routes(
     accounts: Accounts,
     *,
     cursors: CursorCodec,
-    read_throttle: CallerThrottle,
     address_of: ClientAddress,
+    limits: UserLimits | None = None,
 ) -> list[URLPattern]:
-    verify = accounts.verifier.verify
+    callers = {"verify": accounts.verifier.verify, "limits": limits}
     login = {"login": accounts.login, "address_of": address_of}
-    sessions = {"sessions": accounts.sessions, "verify": verify}
-    profiles = {"profiles": accounts.profiles, "verify": verify}
+    sessions = {"sessions": accounts.sessions, **callers}
+    profiles = {"profiles": accounts.profiles, **callers}
     return [
         path("api/auth/request-code", RequestCodeView.as_view(**login)),
         path("api/auth/verify", VerifyView.as_view(**login)),
         path("api/auth/refresh", RefreshView.as_view(sessions=accounts.sessions)),
         path("api/auth/logout", LogoutView.as_view(**sessions)),
-        path("api/sessions", SessionsView.as_view(cursors=cursors, throttle=read_throttle, **sessions)),
+        path("api/sessions", SessionsView.as_view(cursors=cursors, **sessions)),
         path("api/sessions/<str:session_id>", SessionView.as_view(**sessions)),
-        path("api/users/me", OwnUserView.as_view(throttle=read_throttle, **profiles)),
+        path("api/users/me", OwnUserView.as_view(**profiles)),
         path("api/users/lookup", LookupView.as_view(**profiles)),
-        path("api/users/<str:user_id>", UserView.as_view(throttle=read_throttle, **profiles)),
+        path("api/users/<str:user_id>", UserView.as_view(**profiles)),
     ]

@@ -18,11 +18,10 @@ from accounts.services.profiles import Profiles
 from foundation.kernel.errors import RateLimited
 from foundation.kernel.ids import UserId
 from foundation.rest.documentation import BODY_FAILURES, problems
-from foundation.rest.throttling import ThrottledView
 from foundation.rest.views import ParleyView, given
 
 
-class OwnUserView(ThrottledView):
+class OwnUserView(ParleyView):
     profiles: Profiles = given(Profiles)
 
     @extend_schema(
@@ -49,7 +48,7 @@ class OwnUserView(ThrottledView):
         return Response(user_body(self.profiles.rename(self.caller, self.validated(RenameRequest)["display_name"])))
 
 
-class UserView(ThrottledView):
+class UserView(ParleyView):
     profiles: Profiles = given(Profiles)
 
     @extend_schema(

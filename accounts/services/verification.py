@@ -16,6 +16,7 @@ from accounts.services.tokens import AccessTokens
 from accounts.stores.sessions import SessionStore
 from foundation.kernel.caller import Caller
 from foundation.kernel.clock import Clock
+from foundation.kernel.errors import Unauthenticated
 from foundation.kernel.ids import SessionId, UserId
 
 CACHE_TTL = timedelta(seconds=3)
@@ -78,6 +79,13 @@ class TokenVerifier:
         self._sessions = sessions
         self._clock = clock
         self._cache = cache or SessionCache()
+
+    def identify(self, access_token: str) -> UserId | None:
+        """The user that a valid token names, whether or not its session is active. Reads no store."""
+        try:
+            return self._tokens.read(access_token).user_id
+        except Unauthenticated:
+            return None
 
     def verify(self, access_token: str) -> Caller:
         """Authenticate a request. Raises `InvalidToken`, `TokenExpired`, `SessionRevoked`, `StoreUnavailable`."""

@@ -1,6 +1,7 @@
 """`/api/chats/…`: chats, members, roles, mute."""
 
 import re
+from collections.abc import Mapping
 
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, PolymorphicProxySerializer, extend_schema
 from rest_framework.request import Request
@@ -41,10 +42,17 @@ from foundation.rest.serializers import PageQuery
 from foundation.rest.views import ParleyView, given
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
+INVITATIONS = "invitations"
+"""The limit of chats created and members added."""
 
 
 class CreateChatView(ParleyView):
     creation = given(ChatCreation)
+
+    def costs(self, request: Request) -> Mapping[str, int]:
+        """Every named member counts, and a chat at least once."""
+        members = request.data.get("members") if isinstance(request.data, Mapping) else None
+        return {**super().costs(request), INVITATIONS: max(1, len(members) if isinstance(members, list) else 0)}
 
     @extend_schema(
         operation_id="create_chat",
@@ -136,6 +144,10 @@ class MuteView(ParleyView):
 
 class MembersView(ParleyView):
     members = given(Members)
+
+    def costs(self, request: Request) -> Mapping[str, int]:
+        adds = isinstance(request.data, Mapping) and request.data.get("action") == "add"
+        return {**super().costs(request), **({INVITATIONS: 1} if adds else {})}
 
     @extend_schema(
         operation_id="list_members",

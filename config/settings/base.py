@@ -37,9 +37,16 @@ ASGI_APPLICATION = "config.asgi.application"
 APPEND_SLASH = False
 SEND_RATE = env.number("SEND_RATE", 100)
 SEND_BURST = env.whole("SEND_BURST", 500)
+READ_RATE = env.number("READ_RATE", 50)
+READ_BURST = env.whole("READ_BURST", 500)
+WRITE_RATE = env.number("WRITE_RATE", 100)
+WRITE_BURST = env.whole("WRITE_BURST", 1000)
+INVITE_RATE = env.number("INVITE_RATE", 2)
+INVITE_BURST = env.whole("INVITE_BURST", 5000)
 TOKEN_GRACE = env.number("TOKEN_GRACE", 60)
 FAST_SOCKETS = env.text("FAST_SOCKETS", "1") != "0"
 HTTP_REQUESTS = env.whole("HTTP_REQUESTS", 200)
+HTTP_REQUESTS_PER_USER = env.whole("HTTP_REQUESTS_PER_USER", 8)
 MAX_BODY_BYTES = 256 * 1024
 
 INSTALLED_APPS = [

@@ -14,18 +14,18 @@ import delivery.parts
 import messaging.parts
 from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
+from chats.api.views import INVITATIONS
 from config.wiring.clients import Clients
 from config.wiring.commands import TABLES
 from demo.seeder import DemoSeeder, DemoServices
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.health import EngineProbes
-from foundation.rest.throttling import CallerThrottle
+from foundation.rest.throttling import READS, WRITES, UserLimits
 from foundation.stores.redis.client import naming_failures
 from foundation.stores.redis.control import RevocationChannel
-from foundation.stores.redis.limits import Limit, RateLimiter
+from foundation.stores.redis.limits import FallbackRateLimiter, Limit, RateLimiter
 from messaging.stores.messages import ChatCreationKeys
 
-READS = Limit("reads", rate=50, burst=200)
 PROBE_TIMEOUT = 1.4
 
 
@@ -89,7 +89,14 @@ class Web:
             ids=clients.ids,
         )
         self.client_address = ClientAddress(settings.TRUSTED_PROXIES)
-        self.read_throttle = CallerThrottle(RateLimiter(clients.redis), READS)
+        self.user_limits = UserLimits(
+            FallbackRateLimiter(RateLimiter(clients.redis)),
+            [
+                Limit(READS, rate=settings.READ_RATE, burst=settings.READ_BURST),
+                Limit(WRITES, rate=settings.WRITE_RATE, burst=settings.WRITE_BURST),
+                Limit(INVITATIONS, rate=settings.INVITE_RATE, burst=settings.INVITE_BURST),
+            ],
+        )
         self.probes = EngineProbes(
             {"dynamodb": self._probe_dynamodb, "kafka": self._probe_kafka, "redis": self._probe_redis}
         )

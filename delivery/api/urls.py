@@ -10,13 +10,22 @@ from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from foundation.rest.authentication import Verify
 from foundation.rest.routing import ByMethod
+from foundation.rest.throttling import UserLimits
 
 
-def routes(*, inbox: Inbox, creation: ChatCreation, watermarks: Watermarks, verify: Verify) -> list[URLPattern]:
-    list_chats = InboxView.as_view(inbox=inbox, verify=verify)
-    create_chat = CreateChatView.as_view(creation=creation, verify=verify)
+def routes(
+    *,
+    inbox: Inbox,
+    creation: ChatCreation,
+    watermarks: Watermarks,
+    verify: Verify,
+    limits: UserLimits | None = None,
+) -> list[URLPattern]:
+    callers = {"verify": verify, "limits": limits}
+    list_chats = InboxView.as_view(inbox=inbox, **callers)
+    create_chat = CreateChatView.as_view(creation=creation, **callers)
     return [
         path("api/chats", ByMethod(get=list_chats, post=create_chat)),
-        path("api/chats/<str:chat_id>/ack", AckView.as_view(watermarks=watermarks, verify=verify)),
-        path("api/delivery", DeliveryView.as_view(watermarks=watermarks, verify=verify)),
+        path("api/chats/<str:chat_id>/ack", AckView.as_view(watermarks=watermarks, **callers)),
+        path("api/delivery", DeliveryView.as_view(watermarks=watermarks, **callers)),
     ]

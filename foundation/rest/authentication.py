@@ -17,6 +17,12 @@ if TYPE_CHECKING:  # rest_framework.views imports this module through the settin
 Verify = Callable[[str], Caller]
 
 
+def bearer_token(header: str) -> str | None:
+    """The token of an `Authorization` header, or None if the header is of another form."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
 class BearerAuthentication(BaseAuthentication):
     """Reads `Authorization: Bearer <access token>`. `verify` raises for an invalid token."""
 
@@ -27,10 +33,10 @@ class BearerAuthentication(BaseAuthentication):
         header = request.META.get("HTTP_AUTHORIZATION", "")
         if not header:
             return None
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token:
+        token = bearer_token(header)
+        if token is None:
             raise Unauthenticated("Send `Authorization: Bearer <access token>`")
-        return self._verify(token.strip()), token
+        return self._verify(token), token
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="parley"'

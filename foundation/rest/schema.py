@@ -19,6 +19,7 @@ from foundation.rest.problems import CONTENT_TYPE, status_of
 from foundation.rest.routing import one_view_each
 
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
+_WITH_CALLER = (errors.Unauthenticated, errors.RateLimited)
 _WITH_QUERY = (errors.Malformed, errors.Invalid)
 
 
@@ -68,7 +69,7 @@ def code_table() -> str:
 def _add_shared_failures(operation: dict[str, Any]) -> None:
     shared = [*_ALWAYS]
     if any(operation.get("security", [])):
-        shared.append(errors.Unauthenticated)
+        shared += _WITH_CALLER
     if "requestBody" in operation:
         shared += BODY_FAILURES
     if any(parameter["in"] == "query" for parameter in operation.get("parameters", [])):

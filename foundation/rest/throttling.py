@@ -1,48 +1,27 @@
-"""Rate limits per caller, for reads. They fail open: without Redis, reads are not limited."""
+"""Rate limits per user, for every authenticated route. Shared by all processes, or local while Redis is away."""
 
-import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-from rest_framework.request import Request
-from rest_framework.throttling import BaseThrottle
+from foundation.kernel.ids import UserId
+from foundation.stores.redis.limits import Charge, FallbackRateLimiter, Limit
 
-from foundation.kernel.caller import Caller
-from foundation.rest.views import ParleyView
-from foundation.stores.errors import StoreUnavailable
-from foundation.stores.metrics import UNLIMITED_REQUESTS
-from foundation.stores.redis.limits import Limit, RateLimiter
-
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
-
-log = logging.getLogger(__name__)
+READS, WRITES = "reads", "writes"
+"""The limits that every view uses. A view may name others in its `costs`."""
 
 
-class CallerThrottle(BaseThrottle):
-    """One token bucket per user."""
+class UserLimits:
+    """The limits of each user, by name."""
 
-    def __init__(self, limiter: RateLimiter, limit: Limit) -> None:
+    def __init__(self, limiter: FallbackRateLimiter, limits: Iterable[Limit]) -> None:
         self._limiter = limiter
-        self._limit = limit
+        self._limits = {limit.name: limit for limit in limits}
 
-    def allow_request(self, request: Request, view: "APIView") -> bool:
-        """Return True or raise `RateLimited`, which becomes a 429 with `Retry-After`."""
-        if not isinstance(request.user, Caller):
-            return True
-        try:
-            verdict = self._limiter.take(self._limit, request.user.user_id)
-        except StoreUnavailable as error:
-            UNLIMITED_REQUESTS.labels(self._limit.name).inc()
-            log.debug("no limit %s: %s", self._limit.name, error)
-            return True
-        verdict.require()
-        return True
+    def take(self, user_id: UserId, costs: Mapping[str, int]) -> None:
+        """Take these tokens of the user, all or none. Raises `RateLimited`, which becomes a 429 with `Retry-After`.
 
-
-class ThrottledView(ParleyView):
-    """A view with a rate limit per caller: `as_view(throttle=...)`."""
-
-    throttle: CallerThrottle | None = None
-
-    def get_throttles(self) -> list[BaseThrottle]:
-        return [self.throttle] if self.throttle is not None else []
+        A cost above a limit's burst takes the whole burst, so that no request is refused for ever.
+        """
+        charges = [
+            Charge(self._limits[name], user_id, min(cost, self._limits[name].burst)) for name, cost in costs.items()
+        ]
+        self._limiter.take_all(charges).require()

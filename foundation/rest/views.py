@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import AllowAny
+from rest_framework.permissions import SAFE_METHODS, AllowAny
+from rest_framework.request import Request
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from foundation.kernel.caller import Caller
 from foundation.rest.authentication import BearerAuthentication, Verify
+from foundation.rest.throttling import READS, WRITES, UserLimits
 
 T = TypeVar("T")
 
@@ -23,9 +25,24 @@ class ParleyView(APIView):
     """A view with an authenticated caller. Services are class attributes that `as_view(...)` sets."""
 
     verify: Verify | None = None
+    limits: UserLimits | None = None
 
     def get_authenticators(self) -> Sequence[BaseAuthentication]:  # type: ignore[override]
         return [BearerAuthentication(self.verify)] if self.verify is not None else []
+
+    def costs(self, request: Request) -> Mapping[str, int]:
+        """What the request takes from the caller's limits."""
+        return {READS if request.method in SAFE_METHODS else WRITES: 1}
+
+    def check_throttles(self, request: Request) -> None:
+        """Charge the caller, after authentication and before anything else. A body that cannot be read costs too."""
+        if self.limits is None or not isinstance(request.user, Caller):
+            return
+        costs = ParleyView.costs(self, request)
+        try:
+            costs = self.costs(request)
+        finally:
+            self.limits.take(request.user.user_id, costs)
 
     @property
     def caller(self) -> Caller:

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from foundation.kernel.errors import Unavailable
+from foundation.kernel.errors import ParleyError, Unavailable
 from foundation.rest.problems import problem
 
 REFUSED = Counter("parley_http_refused_total", "Requests refused because too many were being served.")
@@ -39,7 +39,7 @@ class Gate:
             return
         if self._inside >= self._limit:
             REFUSED.inc()
-            await _refuse(send)
+            await refuse(send, Overcrowded(retry_after=1.0))
             return
         self._inside += 1
         try:
@@ -48,8 +48,9 @@ class Gate:
             self._inside -= 1
 
 
-async def _refuse(send: Send) -> None:
-    response = problem(Overcrowded(retry_after=1.0))
+async def refuse(send: Send, error: ParleyError) -> None:
+    """Send the problem of an error."""
+    response = problem(error)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})

@@ -22,8 +22,8 @@ KAFKA_SECONDS = Histogram(
     "Time from handing a batch to Kafka to its last delivery report.",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
 )
-UNLIMITED_REQUESTS = Counter(
-    "parley_unlimited_requests_total", "Requests let through without their limit, Redis being away.", ["limit"]
+LOCALLY_LIMITED_REQUESTS = Counter(
+    "parley_locally_limited_requests_total", "Requests whose limits were those of this process, Redis being away."
 )
 CONSUMER_LAG = Gauge("parley_fanout_lag_events", "Events between this consumer and the end of its partitions.")
 EVENTS_SKIPPED = Counter("parley_fanout_skipped_events_total", "Events that could not be processed and were skipped.")

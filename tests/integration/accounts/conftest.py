@@ -23,10 +23,10 @@ from foundation.kernel.ids import IdFactory, SessionId
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.assets import AssetView
 from foundation.rest.schema import DocsView, SchemaView
-from foundation.rest.throttling import CallerThrottle
+from foundation.rest.throttling import READS, WRITES, UserLimits
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.redis.limits import Limit, RateLimiter
+from foundation.stores.redis.limits import FallbackRateLimiter, Limit, RateLimiter
 from tests.doubles import SettableClock
 
 ADA = "+14155550123"
@@ -146,14 +146,15 @@ def running_app(
 
 def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:
     urls = ModuleType("urls_of_accounts")
-    throttle = CallerThrottle(RateLimiter(redis_client), Limit("reads", rate=0.01, burst=30))
+    limits = UserLimits(
+        FallbackRateLimiter(RateLimiter(redis_client)),
+        [Limit(READS, rate=0.01, burst=30), Limit(WRITES, rate=0.01, burst=100)],
+    )
     urls.urlpatterns = [  # type: ignore[attr-defined]
         path("api/schema", SchemaView.as_view()),
         path("api/docs", DocsView.as_view()),
         path("static/<path:path>", AssetView.as_view()),
-        *routes(
-            accounts, cursors=CursorCodec("a secret"), read_throttle=throttle, address_of=ClientAddress(["10.0.0.0/8"])
-        ),
+        *routes(accounts, cursors=CursorCodec("a secret"), address_of=ClientAddress(["10.0.0.0/8"]), limits=limits),
     ]
     urls.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
     return urls

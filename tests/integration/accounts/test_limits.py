@@ -1,5 +1,6 @@
-"""The shared token buckets, on a real Redis."""
+"""The token buckets: shared, on a real Redis; and those of one process, while Redis is away."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,7 +10,7 @@ import redis.asyncio
 from foundation.kernel.errors import RateLimited
 from foundation.stores.errors import StoreUnavailable
 from foundation.stores.redis.client import RedisOptions, connect
-from foundation.stores.redis.limits import Limit, RateLimiter
+from foundation.stores.redis.limits import Charge, FallbackRateLimiter, Limit, LocalRateLimiter, RateLimiter, Verdict
 from tests.doubles import eventually
 
 SLOW = Limit("slow", rate=0.001, burst=5)
@@ -75,3 +76,85 @@ class TestBuckets:
         nowhere = connect(RedisOptions(url="redis://127.0.0.1:1/0", connect_timeout=0.1))
         with pytest.raises(StoreUnavailable):
             RateLimiter(nowhere).take(SLOW, "ada")
+
+    def test_several_limits_are_taken_together_or_not_at_all(self, limiter: RateLimiter) -> None:
+        wide = Limit("wide", rate=0.001, burst=10)
+        assert limiter.take_all([Charge(SLOW, "ada", 3), Charge(wide, "ada", 3)]).allowed
+        assert not limiter.take_all([Charge(SLOW, "ada", 3), Charge(wide, "ada", 3)]).allowed
+        assert limiter.take(wide, "ada", 7).allowed
+
+
+class Now:
+    """A monotonic clock that tests set."""
+
+    def __init__(self) -> None:
+        self.seconds = 1.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class TestLocalBuckets:
+    def test_a_burst_passes_and_the_bucket_refills(self) -> None:
+        now = Now()
+        limiter = LocalRateLimiter(monotonic=now)
+        charge = [Charge(Limit("fast", rate=2, burst=4), "ada")]
+        assert [limiter.take_all(charge).allowed for _ in range(5)] == [True] * 4 + [False]
+        assert limiter.take_all(charge).retry_after == 0.5
+        now.seconds += 1
+        assert [limiter.take_all(charge).allowed for _ in range(3)] == [True, True, False]
+
+    def test_several_limits_are_taken_together_or_not_at_all(self) -> None:
+        limiter = LocalRateLimiter()
+        wide = Limit("wide", rate=0.001, burst=10)
+        assert not limiter.take_all([Charge(SLOW, "ada", 6), Charge(wide, "ada", 6)]).allowed
+        assert limiter.take_all([Charge(wide, "ada", 10)]).allowed
+
+    def test_the_memory_is_bounded(self) -> None:
+        limiter = LocalRateLimiter(capacity=10)
+        for number in range(50):
+            limiter.take_all([Charge(SLOW, f"user {number}")])
+        assert len(limiter._buckets) == 10
+
+
+class BrokenRedis(RateLimiter):
+    """Counts the requests that reach it. Raises while `away`."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        super().__init__(client)
+        self.away = True
+        self.requests = 0
+
+    def take_all(self, charges: Sequence[Charge]) -> Verdict:
+        self.requests += 1
+        if self.away:
+            raise StoreUnavailable("no Redis")
+        return super().take_all(charges)
+
+
+class TestFallback:
+    def test_without_redis_a_user_has_the_limit_of_this_process(self, redis_client: "redis.Redis") -> None:
+        limiter = FallbackRateLimiter(BrokenRedis(redis_client))
+        verdicts = [limiter.take_all([Charge(SLOW, "ada")]).allowed for _ in range(6)]
+        assert verdicts == [True] * 5 + [False]
+        assert limiter.take_all([Charge(SLOW, "bob")]).allowed
+
+    def test_while_redis_is_away_one_request_a_second_waits_for_it(self, redis_client: "redis.Redis") -> None:
+        now, shared = Now(), BrokenRedis(redis_client)
+        limiter = FallbackRateLimiter(shared, monotonic=now)
+        for _ in range(5):
+            limiter.take_all([Charge(SLOW, "ada")])
+        assert shared.requests == 1
+        now.seconds += 1
+        for _ in range(5):
+            limiter.take_all([Charge(SLOW, "ada")])
+        assert shared.requests == 2
+
+    def test_when_redis_is_back_the_limit_is_shared_again(self, redis_client: "redis.Redis") -> None:
+        now, shared = Now(), BrokenRedis(redis_client)
+        limiter = FallbackRateLimiter(shared, monotonic=now)
+        limiter.take_all([Charge(SLOW, "ada", 5)])
+        shared.away = False
+        now.seconds += 1
+        assert limiter.take_all([Charge(SLOW, "ada", 5)]).allowed
+        assert not RateLimiter(redis_client).take(SLOW, "ada").allowed

@@ -36,6 +36,7 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.events import Event
 from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.rest.throttling import UserLimits
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from messaging.domain import Message
@@ -128,18 +129,19 @@ class Services:
             stores=stores, access=self.access, users=self.users, events=self.events, clock=self.clock, ids=self.ids
         )
 
-    def urlconf(self) -> ModuleType:
+    def urlconf(self, limits: UserLimits | None = None) -> ModuleType:
+        callers: Any = {"verify": verify_user_id, "limits": limits}
         module = ModuleType("urls_of_the_services")
         module.urlpatterns = [  # type: ignore[attr-defined]
-            *chats.api.urls.routes(details=self.details, members=self.members, verify=verify_user_id),
+            *chats.api.urls.routes(details=self.details, members=self.members, **callers),
             *messaging.api.urls.routes(
-                committer=self.committer, history=self.history, loop=self.database.loop, verify=verify_user_id
+                committer=self.committer, history=self.history, loop=self.database.loop, **callers
             ),
             *delivery.api.urls.routes(
                 inbox=self.inbox,
                 creation=self.creation,
                 watermarks=self.acknowledgements,
-                verify=verify_user_id,
+                **callers,
             ),
         ]
         module.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
