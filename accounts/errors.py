@@ -42,7 +42,7 @@ class InvalidCode(Unauthenticated):
 
 
 class TooManyAttempts(RateLimited):
-    """The code had five attempts and is no longer valid."""
+    """The login had five attempts. Or five attempts were made without a `login_id`."""
 
     code = "too_many_attempts"
     title = "Too many attempts, request a new code"

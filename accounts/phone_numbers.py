@@ -26,5 +26,10 @@ def normalize(text: str) -> str:
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 
+def country_code(number: str) -> int:
+    """The country calling code of a normalized number."""
+    return int(phonenumbers.parse(number, None).country_code or 0)
+
+
 def _invalid(message: str) -> Invalid:
     return Invalid("The phone number is not acceptable", fields={"phone_number": [message]})

@@ -35,7 +35,11 @@ class RequestCodeView(PublicView):
         operation_id="request_code",
         tags=["Login"],
         summary="Send a login code by SMS",
-        description="The response does not reveal whether the number has a user. A new code replaces the previous one.",
+        description=(
+            "The response does not reveal whether the number has a user. A code belongs to the `login_id` of its "
+            "response; codes that others request for the number do not replace it. To get another code for the same "
+            "login, send its `login_id`: two more are allowed, and requests of others do not use them up."
+        ),
         request=CodeRequest,
         responses={
             202: OpenApiResponse(CodeAnswer, "The code was sent."),
@@ -45,7 +49,9 @@ class RequestCodeView(PublicView):
     )
     def post(self, request: Request) -> Response:
         body = self.validated(CodeRequest)
-        sent = self.login.request_code(phone_number=body["phone_number"], address=self.address_of(request))
+        sent = self.login.request_code(
+            phone_number=body["phone_number"], address=self.address_of(request), login_id=body.get("login_id")
+        )
         return Response(code_body(sent), status=202)
 
 
@@ -57,7 +63,10 @@ class VerifyView(PublicView):
         operation_id="verify_code",
         tags=["Login"],
         summary="Exchange a code for a session",
-        description="The first login of a number creates its user. A code works once and allows five attempts.",
+        description=(
+            "The first login of a number creates its user. A code works once and allows five attempts with its "
+            "`login_id`. Attempts without one are for the newest code and have five attempts of their own."
+        ),
         request=VerifyRequest,
         responses={
             200: OpenApiResponse(LoginAnswer, "The user is logged in."),
@@ -74,6 +83,7 @@ class VerifyView(PublicView):
             device_id=body["device_id"],
             display_name=body.get("display_name"),
             address=self.address_of(request),
+            login_id=body.get("login_id"),
         )
         login = self.login.verify(attempt)
         return Response(login_body(login), status=201 if login.is_new_user else 200, headers=_NO_STORE)

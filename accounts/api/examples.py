@@ -25,10 +25,22 @@ _SESSION = {
 }
 
 PHONE_NUMBER = OpenApiExample("A number", {"phone_number": "+14155550123"}, request_only=True)
-CODE_SENT = OpenApiExample("Sent", {"expires_in": 300, "resend_after": 30}, response_only=True, status_codes=["202"])
+_LOGIN_ID = "login_Zp3vJt0hQ8mXw5sK2cRdYb1n"
+CODE_SENT = OpenApiExample(
+    "Sent",
+    {"login_id": _LOGIN_ID, "expires_in": 300, "resend_after": 30},
+    response_only=True,
+    status_codes=["202"],
+)
 ATTEMPT = OpenApiExample(
     "First login",
-    {"phone_number": "+14155550123", "code": "123456", "device_id": "laptop", "display_name": "Ada"},
+    {
+        "phone_number": "+14155550123",
+        "code": "123456",
+        "login_id": _LOGIN_ID,
+        "device_id": "laptop",
+        "display_name": "Ada",
+    },
     request_only=True,
 )
 LOGGED_IN = OpenApiExample("Logged in", {"user": _OWN, **_TOKENS}, response_only=True, status_codes=["200", "201"])

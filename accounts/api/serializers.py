@@ -25,13 +25,23 @@ class PhoneNumberField(TextField):
         super().__init__(validators=[form], help_text="A phone number in E.164 form, such as +14155550123.", **options)
 
 
+class LoginIdField(TextField):
+    """The id of a login that `request-code` returned."""
+
+    def __init__(self, **options: Any) -> None:
+        form = RegexValidator(r"^[A-Za-z0-9_-]{1,64}\Z", "Must be the `login_id` that `request-code` returned.")
+        super().__init__(required=False, validators=[form], **options)
+
+
 class CodeRequest(StrictSerializer):
     """The phone number to send a code to."""
 
     phone_number = PhoneNumberField()
+    login_id = LoginIdField(help_text="The last `login_id` for this number, to send the code again.")
 
 
 class CodeAnswer(serializers.Serializer[Any]):
+    login_id = serializers.CharField(help_text="Send it with the code.")
     expires_in = serializers.IntegerField(help_text="Seconds until the code expires.")
     resend_after = serializers.IntegerField(help_text="Seconds until another code may be requested.")
 
@@ -42,6 +52,9 @@ class VerifyRequest(StrictSerializer):
     phone_number = PhoneNumberField()
     code = TextField(
         validators=[RegexValidator(r"^[0-9]{6}\Z", "Must be six digits.")], help_text="The six digits from the SMS."
+    )
+    login_id = LoginIdField(
+        help_text="The `login_id` of the code. Attempts without it share one count, which others can use up."
     )
     device_id = TextField(
         validators=[RegexValidator(r"^[ -~]{1,128}\Z", "Must be 1 to 128 printable ASCII characters.")],
@@ -111,7 +124,7 @@ class SessionPage(serializers.Serializer[Any]):
 
 
 def code_body(sent: CodeSent) -> dict[str, Any]:
-    return {"expires_in": sent.expires_in, "resend_after": sent.resend_after}
+    return {"login_id": sent.login_id, "expires_in": sent.expires_in, "resend_after": sent.resend_after}
 
 
 def user_body(user: User) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from accounts import display_names, phone_numbers
 from accounts.domain import User
 from accounts.errors import SmsUnavailable, TooManyAttempts
-from accounts.services.guard import LoginGuard
+from accounts.services.guard import CodeRequest, LoginGuard
 from accounts.services.metrics import SMS_MESSAGES
 from accounts.services.registration import Registration
 from accounts.services.sessions import Sessions, TokenPair
@@ -27,8 +27,9 @@ CODE_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class CodeSent:
-    """Both values are in seconds."""
+    """`login_id` is for the attempts with this code. The other values are in seconds."""
 
+    login_id: str
     expires_in: int
     resend_after: int
 
@@ -40,6 +41,7 @@ class LoginAttempt:
     device_id: str
     display_name: str | None
     address: str
+    login_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +67,32 @@ class PhoneLogin:
         self._registration = registration
         self._sessions = sessions
 
-    def request_code(self, *, phone_number: str, address: str) -> CodeSent:
-        """Send a new code, which replaces the previous one. Raises `Invalid`, `RateLimited`, `SmsUnavailable`.
+    def request_code(self, *, phone_number: str, address: str, login_id: str | None = None) -> CodeSent:
+        """Send a new code. Raises `Invalid`, `RateLimited`, `SmsUnavailable`.
 
-        The code is stored before it is sent, so that it is valid when it arrives.
+        The code is stored before it is sent, so that it is valid when it arrives. With the
+        `login_id` of an earlier request, the code is for that login, whose holder may have a few more codes.
         """
         number = phone_numbers.normalize(phone_number)
-        pseudonym = self._codes.pseudonym(number)
-        self._guard.require_code_allowed(pseudonym, address)
+        self._guard.require_request_allowed(address)
+        held = login_id if login_id is not None and self._codes.is_open(number, login_id) else None
+        request = CodeRequest(self._codes.pseudonym(number), phone_numbers.country_code(number), address, held)
+        self._guard.require_code_allowed(request)
         code = f"{secrets.randbelow(10**CODE_DIGITS):0{CODE_DIGITS}d}"
-        self._codes.save(number, code)
+        new_id = self._codes.save(number, code, held)
         try:
             self._sms.send(CodeMessage(to=number, code=code, body=_body(code, self._codes.lifetime_seconds)))
         except SmsUnavailable:
             SMS_MESSAGES.labels("failed").inc()
-            self._codes.delete(number)
-            self._guard.refund_code(pseudonym)
+            self._codes.delete(number, new_id)
+            self._guard.refund_code(request)
             raise
         SMS_MESSAGES.labels("sent").inc()
-        return CodeSent(expires_in=self._codes.lifetime_seconds, resend_after=round(self._guard.policy.resend_after))
+        return CodeSent(
+            login_id=new_id,
+            expires_in=self._codes.lifetime_seconds,
+            resend_after=round(self._guard.policy.resend_after),
+        )
 
     def verify(self, attempt: LoginAttempt) -> Login:
         """Open a session; create the user if the number is new. Raises `Invalid`, `InvalidCode`, `TooManyAttempts`.
@@ -93,7 +102,7 @@ class PhoneLogin:
         number = phone_numbers.normalize(attempt.phone_number)
         name = None if attempt.display_name is None else display_names.normalize(attempt.display_name)
         self._guard.require_attempt_allowed(attempt.address)
-        redeemed = self._redeem(number, attempt.code)
+        redeemed = self._redeem(number, attempt)
         try:
             user, is_new = self._registration.find_or_create(number, display_name=name)
             tokens = self._sessions.open(user_id=user.user_id, device_id=attempt.device_id)
@@ -102,13 +111,13 @@ class PhoneLogin:
                 self._codes.restore(redeemed)
             raise
         with suppress(StoreUnavailable):
-            self._guard.allow_resend(self._codes.pseudonym(number))
+            self._guard.note_login(self._codes.pseudonym(number), attempt.address)
         log.info("login of %s, session %s", user.user_id, tokens.session_id)
         return Login(user=user, is_new_user=is_new, tokens=tokens)
 
-    def _redeem(self, number: str, code: str) -> RedeemedCode:
+    def _redeem(self, number: str, attempt: LoginAttempt) -> RedeemedCode:
         try:
-            return self._codes.redeem(number, code)
+            return self._codes.redeem(number, attempt.code, attempt.login_id)
         except TooManyAttempts as error:
             error.retry_after = self._guard.policy.resend_after
             raise

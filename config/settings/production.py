@@ -16,6 +16,8 @@ if SECRET_KEY in JWT_KEYS.values() or any(secret.startswith("test-only") for sec
 SMS_BACKEND = env.text("SMS_BACKEND", "sns")
 if SMS_BACKEND == "file":
     raise ImproperlyConfigured("SMS_BACKEND=file prints login codes: it is for a laptop; use sns")
+SMS_LIMIT_PER_COUNTRY = env.whole("SMS_LIMIT_PER_COUNTRY", 1000)
+SMS_LIMIT_TOTAL = env.whole("SMS_LIMIT_TOTAL", 5000)
 if not (ALLOWED_HOSTS := env.listed("ALLOWED_HOSTS")):
     raise ImproperlyConfigured("ALLOWED_HOSTS is not set: the host names that clients use, comma-separated")
 

@@ -12,6 +12,7 @@ import accounts.parts
 import chats.parts
 import delivery.parts
 import messaging.parts
+from accounts.services.guard import LoginPolicy
 from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
 from chats.api.views import INVITATIONS
@@ -46,6 +47,9 @@ class Web:
                 former_secrets=settings.SECRET_KEY_FALLBACKS,
                 jwt_keys=settings.JWT_KEYS,
                 loopback_is_free=settings.EMBEDDED,
+                policy=LoginPolicy(
+                    sms_per_country=settings.SMS_LIMIT_PER_COUNTRY, sms_in_total=settings.SMS_LIMIT_TOTAL
+                ),
             ),
             clock=clients.clock,
             ids=clients.ids,

@@ -404,3 +404,12 @@ class TestAClientThatDoesNotRead:
                 page = await awake.sync(chat, sent - 100)
         assert [message["sequence"] for message in page["messages"]] == list(range(sent - 99, sent + 1))
         assert len(asleep.messages) < sent
+
+
+class TestProbes:
+    async def test_the_probes_are_never_refused_for_load(self, system: System) -> None:
+        web = system.start_web(HTTP_REQUESTS="0")
+        async with httpx.AsyncClient(base_url=web.url) as http:
+            assert [(await http.get(path)).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+            assert (await http.get("/api/users/me")).status_code == 503
+        web.terminate()

@@ -136,14 +136,15 @@ export class Session extends EventTarget {
     return this.#state?.expires_at ?? 0;
   }
 
-  /** Request a login code by SMS. Resolves to `{expires_in, resend_after}`, in seconds. */
-  requestCode(phoneNumber) {
-    return this.call("POST", "/api/auth/request-code", { phone_number: phoneNumber });
+  /** Request a login code by SMS. Resolves to `{login_id, expires_in, resend_after}`, in seconds.
+   * To send the code again, pass the last `login_id` for the number. */
+  requestCode(phoneNumber, loginId) {
+    return this.call("POST", "/api/auth/request-code", { phone_number: phoneNumber, login_id: loginId });
   }
 
-  /** Log in. Resolves to whether the user is new. */
-  async verify({ phoneNumber, code, deviceId }) {
-    const body = { phone_number: phoneNumber, code, device_id: deviceId };
+  /** Log in. `loginId` is the `login_id` of `requestCode`. Resolves to whether the user is new. */
+  async verify({ phoneNumber, code, deviceId, loginId }) {
+    const body = { phone_number: phoneNumber, code, device_id: deviceId, login_id: loginId };
     const { status, data } = await this.#fetchJson("POST", "/api/auth/verify", body);
     this.open(data);
     return status === 201;

@@ -22,6 +22,20 @@ describe("Logging in", () => {
     assert.equal(session({}, storage).session.user.user_id, "me");
   });
 
+  test("the login id of the code is sent with it", async () => {
+    const { session: one, fetch } = session({
+      "POST /api/auth/request-code": () => [202, { login_id: "login_1", expires_in: 300, resend_after: 30 }],
+      "POST /api/auth/verify": () => [200, LOGIN],
+    });
+    const { login_id: loginId } = await one.requestCode("+1");
+    await one.verify({ phoneNumber: "+1", code: "123456", deviceId: "d", loginId });
+    await one.requestCode("+1", loginId);
+    assert.deepEqual(
+      fetch.calls.map(({ body }) => body?.login_id),
+      [undefined, "login_1", "login_1"],
+    );
+  });
+
   test("an error response has its code and its fields", async () => {
     const problem = { code: "invalid_code", detail: "Wrong", errors: { code: ["No."] } };
     const { session: one } = session({ "POST /api/auth/verify": () => [401, problem] });

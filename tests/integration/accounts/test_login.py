@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier, local
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class TestRequestCode:
     def test_it_sends_six_digits_and_says_how_long_they_last(self, app: App) -> None:
         answer = app.post("/api/auth/request-code", {"phone_number": ADA})
         assert answer.status_code == 202
-        assert answer.json() == {"expires_in": 300, "resend_after": 30}
+        assert answer.json() == {"login_id": answer.json()["login_id"], "expires_in": 300, "resend_after": 30}
         [message] = app.sms.messages
         assert message.to == ADA
         assert message.code in message.body
@@ -51,7 +52,9 @@ class TestRequestCode:
         app.log_in(ADA)
         known = app.post("/api/auth/request-code", {"phone_number": ADA})
         unknown = app.post("/api/auth/request-code", {"phone_number": BOB})
-        assert (known.status_code, known.json()) == (unknown.status_code, unknown.json())
+        assert known.status_code == unknown.status_code
+        assert {**known.json(), "login_id": ""} == {**unknown.json(), "login_id": ""}
+        assert len(known.json()["login_id"]) == len(unknown.json()["login_id"])
 
     def test_no_user_is_read_so_the_timing_cannot_tell_either(
         self, app: App, database: Database, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +143,134 @@ class TestLimits:
         body = {"phone_number": ADA, "code": "000000", "device_id": "laptop"}
         codes = [app.post("/api/auth/verify", body).json()["code"] for _ in range(4)]
         assert codes == ["invalid_code", "invalid_code", "invalid_code", "rate_limited"]
+
+
+STRANGER, OWNER = "192.0.2.66", "192.0.2.1"
+
+
+class TestStrangers:
+    """Somebody else requests codes and guesses for a number."""
+
+    @pytest.fixture
+    def policy(self) -> LoginPolicy:
+        return LoginPolicy(resend_after=0.001)
+
+    def _request(self, app: App, address: str, **more: str) -> dict[str, Any]:
+        answer = app.post("/api/auth/request-code", {"phone_number": ADA, **more}, REMOTE_ADDR=address)
+        return {"status": answer.status_code, **answer.json()}
+
+    def _verify(self, app: App, code: str, **more: str) -> Any:
+        return app.post("/api/auth/verify", {"phone_number": ADA, "code": code, "device_id": "laptop", **more})
+
+    def test_guesses_without_the_login_id_do_not_burn_the_code_of_who_holds_it(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        code = app.sms.code_for(ADA)
+        codes = [self._verify(app, _wrong(code)).json()["code"] for _ in range(7)]
+        assert codes == ["invalid_code"] * 5 + ["too_many_attempts"] * 2
+        assert self._verify(app, code).json()["code"] == "too_many_attempts"
+        assert self._verify(app, code, login_id=login_id).status_code == 201
+
+    def test_guesses_with_a_made_up_login_id_burn_nothing(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        code = app.sms.code_for(ADA)
+        for _ in range(10):
+            assert self._verify(app, code, login_id="login_madeup").json()["code"] == "invalid_code"
+        assert self._verify(app, code, login_id=login_id).status_code == 201
+
+    def test_the_holder_has_five_attempts(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        code = app.sms.code_for(ADA)
+        codes = [self._verify(app, _wrong(code), login_id=login_id).json()["code"] for _ in range(6)]
+        assert codes == ["invalid_code"] * 5 + ["too_many_attempts"]
+        assert self._verify(app, code, login_id=login_id).json()["code"] == "too_many_attempts"
+
+    def test_a_strangers_request_does_not_replace_the_owners_code(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        code = app.sms.code_for(ADA)
+        strangers_id = self._request(app, STRANGER)["login_id"]
+        assert app.sms.code_for(ADA) != code, "one in a million: the same code twice"
+        assert self._verify(app, code, login_id=strangers_id).json()["code"] == "invalid_code"
+        assert self._verify(app, code, login_id=login_id).status_code == 201
+
+    def test_a_code_is_good_once_with_and_without_its_login_id(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        code = app.sms.code_for(ADA)
+        assert self._verify(app, code).status_code == 201
+        assert self._verify(app, code).json()["code"] == "invalid_code"
+        assert self._verify(app, code, login_id=login_id).json()["code"] == "invalid_code"
+
+    def test_a_login_id_is_of_one_number(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        body = {"phone_number": BOB, "code": app.sms.code_for(ADA), "device_id": "laptop", "login_id": login_id}
+        assert app.post("/api/auth/verify", body).json()["code"] == "invalid_code"
+
+    def test_a_malformed_login_id_is_a_field_error(self, app: App) -> None:
+        answer = self._verify(app, "123456", login_id="a:b")
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["login_id"])
+
+    def test_requests_do_not_use_up_the_owners_hour(self, app: App) -> None:
+        statuses = [self._request(app, STRANGER)["status"] for _ in range(12)]
+        assert statuses.count(202) == 5
+        assert self._request(app, OWNER)["status"] == 202
+
+    def test_requests_do_not_make_the_owner_wait(self, app: App) -> None:
+        for _ in range(5):
+            self._request(app, STRANGER)
+            assert self._request(app, OWNER)["status"] == 202
+
+    def test_requests_from_many_addresses_leave_more_codes_to_who_holds_a_login_id(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        for number in range(2, 30):
+            self._request(app, f"192.0.2.{number}")
+        assert self._request(app, OWNER)["status"] == 429
+        for _ in range(2):
+            again = self._request(app, OWNER, login_id=login_id)
+            assert (again["status"], again["login_id"]) == (202, login_id)
+        assert self._request(app, OWNER, login_id=login_id)["status"] == 429
+        assert self._verify(app, app.sms.code_for(ADA), login_id=login_id).status_code == 201
+
+    def test_another_code_gives_a_login_no_more_attempts(self, app: App) -> None:
+        login_id = self._request(app, OWNER)["login_id"]
+        for _ in range(4):
+            self._verify(app, _wrong(app.sms.code_for(ADA)), login_id=login_id)
+        self._request(app, OWNER, login_id=login_id)
+        codes = [self._verify(app, _wrong(app.sms.code_for(ADA)), login_id=login_id).json()["code"] for _ in range(2)]
+        assert codes == ["invalid_code", "too_many_attempts"]
+
+    def test_logins_return_what_they_took_of_an_address(self, app: App) -> None:
+        for _ in range(8):
+            app.log_in()
+
+
+class TestSmsCaps:
+    @pytest.fixture
+    def policy(self) -> LoginPolicy:
+        return LoginPolicy(sms_per_country=2, sms_in_total=3)
+
+    def _request(self, app: App, number: str) -> int:
+        return int(app.post("/api/auth/request-code", {"phone_number": number}).status_code)
+
+    def test_a_country_gets_so_many_codes_an_hour(self, app: App) -> None:
+        assert [self._request(app, f"+1415555010{digit}") for digit in range(3)] == [202, 202, 429]
+        assert self._request(app, BOB) == 202
+
+    def test_all_countries_together_get_so_many(self, app: App) -> None:
+        assert [self._request(app, number) for number in (ADA, BOB, "+4915112345678")] == [202, 202, 202]
+        assert self._request(app, "+33612345678") == 429
+        assert len(app.sms.messages) == 3
+
+    def test_a_refusal_takes_nothing_of_the_number(self, app: App) -> None:
+        for digit in range(2):
+            self._request(app, f"+1415555010{digit}")
+        assert [self._request(app, ADA) for _ in range(20)] == [429] * 20
+        app.redis.delete("limit:sms:+1", "limit:sms:all")
+        assert self._request(app, ADA) == 202
+
+    def test_an_sms_that_failed_does_not_count(self, app: App) -> None:
+        app.sms.failing = True
+        assert [self._request(app, ADA) for _ in range(5)] == [503] * 5
+        app.sms.failing = False
+        assert self._request(app, ADA) == 202
 
 
 class TestLoopback:
@@ -308,9 +439,9 @@ def _wrong(code: str) -> str:
     return f"{(int(code) + 1) % 1_000_000:06d}"
 
 
-def _end_pause(app: App) -> None:
+def _end_pause(app: App, address: str = "127.0.0.1") -> None:
     guard = app.accounts.login._guard
-    guard.allow_resend(app.accounts.login._codes.pseudonym(ADA))
+    guard.note_login(app.accounts.login._codes.pseudonym(ADA), address)
 
 
 async def _refuse(operation: str, request: object) -> None:

@@ -41,15 +41,15 @@ class TestRedis:
         dump = repr([(key, app.redis.hgetall(key)) for key in keys])
         assert ADA[1:] not in dump
         digests = [app.redis.hget(key, "digest") for key in keys if key.startswith(b"login:")]
-        assert [len(digest or b"") for digest in digests] == [64]
+        assert [len(digest or b"") for digest in digests] == [64, 64]
         assert code.encode() not in b"".join(key for key in keys if key.startswith(b"login:"))
 
     def test_a_code_is_gone_after_five_minutes(self, app: App) -> None:
         app.code()
-        [key] = app.redis.keys("login:*")
-        left = app.redis.pttl(key)
-        assert isinstance(left, int)
-        assert 295_000 < left <= 300_000
+        for key in app.redis.scan_iter("login:*"):
+            left = app.redis.pttl(key)
+            assert isinstance(left, int)
+            assert 295_000 < left <= 300_000
 
 
 class TestClaims:

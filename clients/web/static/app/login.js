@@ -20,7 +20,7 @@ export function showLogin(root, { session, notice = "", done }) {
   askNumber(step, { session, done });
 }
 
-function askNumber(step, { session, done }, number = "") {
+function askNumber(step, { session, done }, { number = "", loginId } = {}) {
   const phone = field(
     "Phone number",
     h("input", {
@@ -39,8 +39,8 @@ function askNumber(step, { session, done }, number = "") {
       async () => {
         phone.showError("");
         const typed = phoneNumber(phone.input.value);
-        await session.requestCode(typed);
-        askCode(step, { session, done, number: typed });
+        const sent = await session.requestCode(typed, typed === number ? loginId : undefined);
+        askCode(step, { session, done, number: typed, loginId: sent.login_id });
       },
       phone.showError,
     );
@@ -55,7 +55,7 @@ function askNumber(step, { session, done }, number = "") {
   phone.input.focus();
 }
 
-function askCode(step, { session, done, number }) {
+function askCode(step, { session, done, number, loginId }) {
   const code = field(
     "Code",
     h("input.code", {
@@ -77,6 +77,7 @@ function askCode(step, { session, done, number }) {
           phoneNumber: number,
           code: code.input.value.trim(),
           deviceId: deviceId(),
+          loginId,
         });
         if (isNew) askName(step, { session, done });
         else done();
@@ -103,7 +104,7 @@ function askCode(step, { session, done, number }) {
     h("button.primary", { type: "submit" }, "Log in"),
     h(
       "button.quiet",
-      { type: "button", onclick: () => askNumber(step, { session, done }, number) },
+      { type: "button", onclick: () => askNumber(step, { session, done }, { number, loginId }) },
       "Use another number",
     ),
   );
