@@ -1,7 +1,8 @@
 """Limits the HTTP requests of one user that a process serves at once, so that they do not slow other users.
 
 Each request occupies a thread in Django, and threads share one processor. Requests beyond a user's share wait on the
-event loop, in the order of arrival and without a thread; beyond a bound they are refused.
+event loop, in the order of arrival and without a thread; beyond a bound they are refused. Refusals are paced, because
+even they cost others time when a client repeats its requests at once.
 """
 
 import asyncio
@@ -16,9 +17,9 @@ from foundation.kernel.ids import UserId
 from foundation.rest.authentication import bearer_token
 from foundation.server.gate import Send, refuse
 
-WAITING_PER_PLACE = 16
-PAUSE_AFTER_REFUSAL = 1.0
-"""Seconds for which a request that was answered with 429 keeps its place: who ignores the answer costs nothing."""
+WAITING_PER_PLACE = 32
+PAUSE = 1.0
+"""Seconds before a refusal is sent, and for which a request that was answered with 429 keeps its place."""
 
 REFUSED = Counter("parley_http_share_refused_total", "Requests refused because too many of one user were waiting.")
 
@@ -41,7 +42,7 @@ class UserShares:
         *,
         identify: Identify,
         share: int,
-        pause: float = PAUSE_AFTER_REFUSAL,
+        pause: float = PAUSE,
     ) -> None:
         self._application = application
         self._identify = identify
@@ -57,6 +58,7 @@ class UserShares:
         share = self._shares.setdefault(user_id, _Share(asyncio.Semaphore(self._share)))
         if share.requests >= self._share * (1 + WAITING_PER_PLACE):
             REFUSED.inc()
+            await asyncio.sleep(self._pause)
             await refuse(send, RateLimited("Too many requests at once", retry_after=self._pause))
             return
         await self._serve(user_id, share, scope, receive, send)

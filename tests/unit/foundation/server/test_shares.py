@@ -67,12 +67,15 @@ class TestShares:
         application.go.set()
         await asyncio.gather(*requests)
 
-    async def test_a_queue_that_is_too_long_is_refused_at_once(self) -> None:
+    async def test_a_request_beyond_the_queue_is_refused_after_a_pause(self) -> None:
         application = Counting()
-        shares = UserShares(application, identify=identify, share=1)
+        shares = UserShares(application, identify=identify, share=1, pause=0.05)
         waiting = [asyncio.ensure_future(ask(shares, "ada")) for _ in range(1 + WAITING_PER_PLACE)]
         await settle()
-        answers = await ask(shares, "ada")
+        refusal = asyncio.ensure_future(ask(shares, "ada"))
+        await settle()
+        assert not refusal.done()
+        answers = await refusal
         body = json.loads(answers.events[1]["body"])
         assert (answers.status, body["code"]) == (429, "rate_limited")
         assert (b"retry-after", b"1") in answers.events[0]["headers"]
