@@ -15,6 +15,8 @@ WHOLE_TEXT = 0x81
 MASKED = 0x80
 TWO_BYTES_OF_LENGTH = 126
 MASK_BYTES = 4
+# Above this many tokens the clock is not read.
+FEW_TOKENS = 1_000
 
 
 class FastSocket(ParleySocket):
@@ -26,12 +28,14 @@ class FastSocket(ParleySocket):
         if data:
             super().dataReceived(data)
         elif self.transport.connected and self.transport.socket.getsockopt(SOL_SOCKET, SO_ERROR):
-            self.transport.abortConnection()  # as `check_connection` does; reading the error clears it
+            self.transport.abortConnection()  # as `check_connection` does; reading the error has cleared it
 
     def _read_texts(self, data: bytes) -> bytes:
         """Handle the whole text frames at the beginning of `data`; return the rest."""
         at, end, direct = 0, len(data), MAX_FRAMES_AHEAD
-        while end - at > 2 + MASK_BYTES and data[at] == WHOLE_TEXT and data[at + 1] >= MASKED:
+        if self.tokens < FEW_TOKENS:
+            self.refill()
+        while self.tokens >= 1 and end - at > 2 + MASK_BYTES and data[at] == WHOLE_TEXT and data[at + 1] >= MASKED:
             size, start = data[at + 1] - MASKED, at + 2
             if size == TWO_BYTES_OF_LENGTH:
                 size, start = int.from_bytes(data[start : start + 2]), start + 2
@@ -46,6 +50,7 @@ class FastSocket(ParleySocket):
                 text = _unmask(data[payload : payload + size], data[start:payload]).decode()
             except UnicodeDecodeError:
                 break
+            self.tokens -= 1
             self._receive(text, direct=direct > 0)
             direct -= 1
             at = payload + size

@@ -13,14 +13,24 @@ from hypothesis import strategies as st
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from foundation.server.autobahn import FastFlowControl, FastSocket
-from foundation.server.sockets import MAX_FRAMES_AHEAD, FlowControl, ParleySocket
+from foundation.server.sockets import (
+    BYTES_PER_TOKEN,
+    CLOSE_TIMEOUT,
+    CLOSED_BURST,
+    FRAME_BURST,
+    FRAME_RATE,
+    MAX_FRAMES_AHEAD,
+    FlowControl,
+    ParleySocket,
+)
 
 LIMIT = 16 * 1024
 RFC_6455 = 13
 SERVICE_RESTART = 1012
 MESSAGE_TOO_BIG = 1009
 
-FACTORY: Any = WebSocketServerFactory(reactor=MemoryReactorClock())  # type: ignore[no-untyped-call]
+REACTOR: Any = MemoryReactorClock()  # type: ignore[no-untyped-call]
+FACTORY: Any = WebSocketServerFactory(reactor=REACTOR)  # type: ignore[no-untyped-call]
 FACTORY.setProtocolOptions(maxFramePayloadSize=LIMIT, maxMessagePayloadSize=LIMIT, openHandshakeTimeout=0)
 
 
@@ -48,7 +58,9 @@ class Transport(StringTransport):
         return self
 
     def getsockopt(self, level: int, option: int) -> int:
-        return self.error
+        """Reading the error clears it, as the operating system does."""
+        error, self.error = self.error, 0
+        return error
 
     def send(self, data: bytes) -> int:
         if not self.room:
@@ -70,6 +82,13 @@ class Transport(StringTransport):
 
 
 def opened(kind: type[ParleySocket], transport: Transport | None = None) -> Any:
+    """A socket as it is when the application has accepted its client."""
+    socket = handshaken(kind, transport)
+    socket.accept_bursts()
+    return socket
+
+
+def handshaken(kind: type[ParleySocket], transport: Transport | None = None) -> Any:
     """A socket as it is after the handshake."""
     socket: Any = kind()
     socket.factory = FACTORY
@@ -208,6 +227,169 @@ class TestReading:
         FlowControl(socket).subscribe(handling(handled))
         socket.dataReceived(frame(b"one") + frame(b"two"))
         assert (handled, texts(socket)) == ([], ["one", "two"])
+
+
+PING = frame(b"ping", first=0x89)
+EVERY_KIND = [
+    pytest.param(frame(b"{}"), 0x81, id="text"),
+    pytest.param(PING, 0x89, id="ping"),
+    pytest.param(frame(b"", first=0x8A), 0x8A, id="pong"),
+    pytest.param(frame(b"", first=0x00), 0x00, id="empty continuation"),
+]
+
+
+class Counting:
+    """Counts the frames that a socket parses, on either path."""
+
+    def __init__(self, socket: Any) -> None:
+        self.parsed = 0
+        self._begin, socket.onFrameBegin = socket.onFrameBegin, self._on_frame_begin
+        if isinstance(socket, FastSocket):
+            fast: Any = socket
+            self._receive, fast._receive = fast._receive, self._on_text
+
+    def _on_frame_begin(self) -> None:
+        self.parsed += 1
+        self._begin()
+
+    def _on_text(self, text: str, *, direct: bool) -> None:
+        self.parsed += 1
+        self._receive(text, direct=direct)
+
+
+def drain(socket: Any) -> None:
+    """Handle the frames that wait for the application."""
+    while not socket.application_queue.empty():
+        socket.application_queue.get_nowait()
+        socket.resume_if_caught_up()
+
+
+class TestThePace:
+    @BOTH_KINDS
+    @pytest.mark.parametrize(("sent", "first"), EVERY_KIND)
+    def test_every_frame_counts_and_over_the_pace_a_client_is_not_read(
+        self, kind: type[ParleySocket], sent: bytes, first: int
+    ) -> None:
+        socket = opened(kind)
+        counting = Counting(socket)
+        if first == 0x00:
+            socket.dataReceived(frame(b"", first=0x01))
+        socket.dataReceived(sent * 3 * int(FRAME_BURST))
+        drain(socket)
+        assert FRAME_BURST - 10 <= counting.parsed <= FRAME_BURST
+        assert socket.transport.is_paused
+        before = counting.parsed
+        for _ in range(10):
+            REACTOR.advance(0.1)
+            drain(socket)
+        assert FRAME_RATE / 2 <= counting.parsed - before <= FRAME_RATE + 1
+
+    @BOTH_KINDS
+    def test_what_waited_is_handled_in_order_and_then_the_client_is_read_again(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        sent = [f"{number}" for number in range(int(FRAME_BURST) + 100)]
+        socket.dataReceived(b"".join(frame(text.encode()) for text in sent))
+        received = []
+        for _ in range(10):
+            received += texts(socket)
+            socket.resume_if_caught_up()
+            REACTOR.advance(0.1)
+        assert received == sent
+        assert not socket.transport.is_paused
+
+    @BOTH_KINDS
+    def test_a_payload_counts_by_its_bytes_also_one_without_end(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        socket.dataReceived(b"\x81\xff" + (1 << 40).to_bytes(8) + b"mask")
+        assert socket.state == WebSocketProtocol.STATE_CLOSING
+        pieces = 0
+        while not socket.transport.is_paused:
+            socket.dataReceived(b"x" * 65_536)
+            pieces += 1
+        assert pieces <= CLOSED_BURST * BYTES_PER_TOKEN / 65_536 + 1
+
+    @BOTH_KINDS
+    @pytest.mark.parametrize("is_closing", [False, True])
+    def test_a_socket_that_was_not_accepted_or_is_closed_has_a_small_burst(
+        self, kind: type[ParleySocket], is_closing: bool
+    ) -> None:
+        socket = handshaken(kind)
+        if is_closing:
+            socket.accept_bursts()
+            socket.serverClose(4401)
+        counting = Counting(socket)
+        socket.dataReceived(PING * 10_000)
+        assert counting.parsed <= CLOSED_BURST
+        assert socket.transport.is_paused
+
+    @BOTH_KINDS
+    def test_nothing_is_read_before_the_handshake_is_answered(self, kind: type[ParleySocket]) -> None:
+        socket = handshaken(kind)
+        socket.state = WebSocketProtocol.STATE_CONNECTING
+        socket.handshake_deferred = Mock()
+        socket.dataReceived(frame(b"early"))
+        assert socket.transport.is_paused
+        socket.server, socket.request = Mock(), Mock()
+        socket.state = WebSocketProtocol.STATE_OPEN
+        socket.onOpen()
+        socket.consumeData()
+        assert (texts(socket), socket.transport.is_paused) == (["early"], False)
+
+    @BOTH_KINDS
+    def test_a_timer_does_not_outlive_its_connection(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        socket.dataReceived(PING * 10_000)
+        socket.connectionLost(Mock())
+        assert not socket._over_pace.active()
+
+
+class TestPings:
+    @BOTH_KINDS
+    def test_of_pings_that_arrive_together_the_latest_is_answered(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        socket.dataReceived(frame(b"1", first=0x89) + frame(b"2", first=0x89))
+        assert socket.transport.dataBuffer == b"\x8a\x012"
+
+    @BOTH_CONTROLS
+    async def test_a_client_that_does_not_read_gets_one_pong_when_it_does(
+        self, kind: type[ParleySocket], control: type[FlowControl]
+    ) -> None:
+        socket = opened(kind)
+        extension = control(socket)
+        extension.pauseProducing()
+        for number in range(5):
+            socket.dataReceived(frame(b"%d" % number, first=0x89))
+        assert socket.transport.dataBuffer == b""
+        extension.resumeProducing()
+        assert socket.transport.dataBuffer == b"\x8a\x014"
+
+
+class TestClosing:
+    @BOTH_KINDS
+    def test_a_client_that_does_not_read_the_rest_is_cut_off(self, kind: type[ParleySocket]) -> None:
+        socket = opened(kind)
+        socket.dataReceived(frame((1000).to_bytes(2), first=0x88))
+        assert socket.transport.connected
+        REACTOR.advance(CLOSE_TIMEOUT + 0.1)
+        assert not socket.transport.connected
+
+    @BOTH_KINDS
+    def test_a_handshake_that_is_not_answered_in_time_is_aborted(self, kind: type[ParleySocket]) -> None:
+        socket: Any = kind()
+        socket.factory = FACTORY
+        socket.makeConnection(Transport())
+        socket.handshake_deferred = Mock()
+        socket.onOpenHandshakeTimeout()
+        assert not socket.transport.connected
+
+    @BOTH_KINDS
+    def test_a_refused_handshake_ends_without_a_traceback(self, kind: type[ParleySocket]) -> None:
+        socket: Any = kind()
+        socket.factory = FACTORY
+        socket.makeConnection(Transport())
+        socket.dataReceived(b"GET /ws HTTP/1.1\r\nHost: [::1\r\nUpgrade: websocket\r\n\r\n")
+        assert b" 400 " in socket.transport.dataBuffer
+        socket.onClose(False, 1006, "lost")
 
 
 class Reader(FastSocket):
