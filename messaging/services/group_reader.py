@@ -28,10 +28,19 @@ class GroupReader(Generic[K, Q, A]):
     """Runs `read(key, questions)`, one at a time for each key and `limit` at a time in all. For one event loop.
 
     `read` answers the questions in their order; an exception in place of an answer is raised to that asker alone.
+    `admission` makes a predicate for each read: the questions that it rejects wait for the next read. It must admit the
+    first question.
     """
 
-    def __init__(self, read: Callable[[K, Sequence[Q]], Awaitable[Sequence[A | Exception]]], *, limit: int) -> None:
+    def __init__(
+        self,
+        read: Callable[[K, Sequence[Q]], Awaitable[Sequence[A | Exception]]],
+        *,
+        limit: int,
+        admission: Callable[[], Callable[[Q], bool]] = lambda: lambda _: True,
+    ) -> None:
         self._read = read
+        self._admission = admission
         self._slots = asyncio.Semaphore(limit)
         self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
         self._tasks: dict[K, asyncio.Task[None]] = {}
@@ -56,7 +65,7 @@ class GroupReader(Generic[K, Q, A]):
         """Read until no question waits. Each read queues behind those of other keys."""
         while key in self._waiting:
             async with self._slots:
-                asked = self._waiting.pop(key)
+                asked = self._take(key)
                 SHARED.observe(len(asked))
                 answers = await self._answers(key, [question for question, _ in asked])
             for (_, future), answer in zip(asked, answers, strict=True):
@@ -68,6 +77,17 @@ class GroupReader(Generic[K, Q, A]):
                 else:
                     future.set_result(answer)
         del self._tasks[key]
+
+    def _take(self, key: K) -> list[tuple[Q, "asyncio.Future[A]"]]:
+        """The questions of the next read. The others keep their order."""
+        admits = self._admission()
+        taken: list[tuple[Q, asyncio.Future[A]]] = []
+        left: list[tuple[Q, asyncio.Future[A]]] = []
+        for asked in self._waiting.pop(key):
+            (taken if admits(asked[0]) else left).append(asked)
+        if left:
+            self._waiting[key] = left
+        return taken
 
     async def _answers(self, key: K, questions: Sequence[Q]) -> Sequence[A | Exception]:
         try:

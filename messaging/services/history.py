@@ -5,9 +5,9 @@ sequence are known before it is read, and overlapping pages are read as one.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import orjson
@@ -26,6 +26,11 @@ CONCURRENT_READS = 8
 READ_TIMEOUT = 20.0
 # Two full pages: with the largest messages still one page of DynamoDB's.
 MAX_SPAN = 2 * MAX_PAGE
+# Different windows in one group read, and of one user's among them. Whoever asks for the same window shares it.
+MAX_WINDOWS = 32
+MAX_WINDOWS_OF_A_USER = 4
+# Pages with more characters of content than this are encoded in a thread.
+LARGE_PAGE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class Window:
         return max(1, last - self.limit + 1), last
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Page:
     """A page, shared by everyone who asked for it at the same time."""
 
@@ -56,16 +61,45 @@ class Page:
     has_more: bool
     latest_sequence: int
 
-    @cached_property
+    @property
+    def is_large(self) -> bool:
+        return sum(len(message.content) for message in self.messages) > LARGE_PAGE
+
+    @property
     def encoded_messages(self) -> bytes:
-        """The messages as a JSON list, serialised once."""
-        return orjson.dumps([message.to_json() for message in self.messages])
+        """The messages as a JSON list, serialised once.
+
+        Not a `cached_property`: its lock is one for all pages in Python 3.11, and the event loop would wait for it.
+        """
+        encoded: bytes | None = self.__dict__.get("_encoded")
+        if encoded is None:
+            # One by one: a thread that encodes yields between them.
+            encoded = b"[%b]" % b",".join([orjson.dumps(message.to_json()) for message in self.messages])
+            self.__dict__["_encoded"] = encoded
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
     user_id: UserId
     window: Window
+
+
+class _Admission:
+    """Bounds the work of one group read, and each user's share of it."""
+
+    def __init__(self) -> None:
+        self._windows: set[Window] = set()
+        self._by_user: Counter[UserId] = Counter()
+
+    def __call__(self, question: _Question) -> bool:
+        if question.window in self._windows:
+            return True
+        if len(self._windows) >= MAX_WINDOWS or self._by_user[question.user_id] >= MAX_WINDOWS_OF_A_USER:
+            return False
+        self._windows.add(question.window)
+        self._by_user[question.user_id] += 1
+        return True
 
 
 class History:
@@ -75,7 +109,7 @@ class History:
         self._database = database
         self._messages = messages
         self._posting = posting
-        self._reader = GroupReader(self._read, limit=CONCURRENT_READS)
+        self._reader = GroupReader(self._read, limit=CONCURRENT_READS, admission=_Admission)
 
     async def page(self, chat_id: ChatId, user_id: UserId, window: Window) -> Page:
         """Raises `ChatNotFound` for a reader who is not a member."""
@@ -134,6 +168,8 @@ class History:
         members = {user_id for _, user_id in self._posting.members_among(found, pairs)}
         windows = {question.window for question in questions if question.user_id in members}
         pages = await self._pages(chat_id, windows, latest)
+        if large := [page for page in pages.values() if page.is_large]:
+            await asyncio.to_thread(_encode, large)
         return [pages[question.window] if question.user_id in members else ChatNotFound() for question in questions]
 
     async def _pages(self, chat_id: ChatId, windows: Iterable[Window], latest: int) -> Mapping[Window, Page]:
@@ -151,6 +187,11 @@ class History:
                 has_more = first > 1 if newest_first else last < latest
                 pages[window] = Page(messages=messages, has_more=has_more, latest_sequence=latest)
         return pages
+
+
+def _encode(pages: Iterable[Page]) -> None:
+    for page in pages:
+        _ = page.encoded_messages
 
 
 def merged(bounds: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

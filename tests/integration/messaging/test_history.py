@@ -6,7 +6,7 @@ from chats.errors import ChatNotFound
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.errors import StoreUnavailable
 from messaging.errors import MessageNotFound
-from messaging.services.history import Window
+from messaging.services.history import MAX_WINDOWS_OF_A_USER, Window
 from tests.doubles import eventually
 from tests.integration.messaging.services import Services
 
@@ -156,6 +156,27 @@ class TestTheRequestsOfARead:
                     range(after + 1, min(after + 100, 250) + 1)
                 )
         assert services.wire.operations == ["BatchGetItem", "Query"] * 2
+
+    def test_one_users_many_windows_leave_room_for_another_reader_in_the_next_read(
+        self, services: Services, talk: ChatId, ann: UserId, bob: UserId
+    ) -> None:
+        with services.wire.held("BatchGetItem") as arrived:
+            services.ask(talk, ann, Window())
+            assert arrived.wait(10)
+            many = [services.ask(talk, ann, Window(after=after)) for after in range(10 * MAX_WINDOWS_OF_A_USER)]
+            other = services.ask(talk, bob, Window(after=249))
+            done: list[object] = []
+            for answer in (*many, other):
+                answer.add_done_callback(done.append)
+        for answer in many:
+            answer.result(20)
+        assert done.index(other) <= MAX_WINDOWS_OF_A_USER
+
+    def test_a_large_page_is_encoded_before_its_readers_get_it(
+        self, services: Services, talk: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("messaging.services.history.LARGE_PAGE", 10)
+        assert "_encoded" in services.page(talk, ann, Window()).__dict__
 
     def test_readers_of_the_same_page_share_its_json(
         self, services: Services, talk: ChatId, ann: UserId, bob: UserId

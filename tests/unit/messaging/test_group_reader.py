@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
@@ -69,6 +69,23 @@ class TestSharing:
         assert await first == 0
         assert set(await asyncio.gather(*others)) == {0}
         assert source.reads == [("chat", [0]), ("chat", list(range(1, 1001)))]
+
+    async def test_questions_that_a_read_does_not_admit_wait_in_order_for_the_next(self, source: Source) -> None:
+        def at_most_two() -> Callable[[int], bool]:
+            admitted: set[int] = set()
+
+            def admits(question: int) -> bool:
+                if len(admitted) < 2:
+                    admitted.add(question)
+                return question in admitted
+
+            return admits
+
+        reader = GroupReader(source.read, limit=2, admission=at_most_two)
+        asked = [reader.ask("chat", number) for number in (1, 2, 3, 1, 4, 5)]
+        source.finish(3)
+        await asyncio.gather(*asked)
+        assert source.reads == [("chat", [1, 2, 1]), ("chat", [3, 4]), ("chat", [5])]
 
     async def test_reads_of_one_key_never_overlap_and_other_keys_do_not_wait(
         self, source: Source, reader: GroupReader[str, int, int]
