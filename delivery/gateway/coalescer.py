@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 class Coalescer(Generic[T]):
-    """For one event loop."""
+    """For one event loop. Coalescers with the same lock take turns."""
 
-    def __init__(self, process: Callable[[list[T]], Awaitable[None]]) -> None:
+    def __init__(self, process: Callable[[list[T]], Awaitable[None]], *, lock: asyncio.Lock | None = None) -> None:
         self._process = process
         self._waiting: list[T] = []
-        self._lock = asyncio.Lock()
+        self._lock = lock or asyncio.Lock()
 
     async def add(self, item: T) -> None:
         """Return when a batch with this item was processed. A failure is raised to the caller that started it."""

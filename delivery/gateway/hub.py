@@ -7,8 +7,10 @@ published meanwhile, so every socket is then told to `resync`: its client reads 
 import asyncio
 import logging
 import random
+from collections import Counter as Tally
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from itertools import islice, takewhile
 from typing import Any, Protocol
 
 import redis.asyncio
@@ -20,7 +22,7 @@ from delivery.gateway.closing import Close
 from delivery.gateway.coalescer import Coalescer
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
 from foundation.kernel.errors import Unavailable
-from foundation.kernel.ids import SessionId
+from foundation.kernel.ids import SessionId, UserId
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +31,15 @@ DELIVERED = Counter("parley_gateway_deliveries_total", "Messages and notices han
 REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no longer knew this gateway's connections.")
 
 UNREGISTERED = float("-inf")
+MAX_PER_USER = 50
 TICK = 1.0
 SUBSCRIBED_WITHIN = 1.0
 REFRESH_AFTER = 20.0
 RECHECK_AFTER = 30.0
+# Resyncs are spread over at least this many seconds, and so that no more than this many start in one.
 RESYNC_SPREAD = 1.0
+RESYNCS_PER_SECOND = 500
+REGISTER_BATCH = 200
 DRAIN_SPREAD = 3.0
 RECENTLY_ENDED = 1_000
 PUBSUB_TIMEOUT = 5.0
@@ -53,12 +59,9 @@ class Socket(Protocol):
 
     def end(self, close: Close) -> None: ...
 
-    def overdue(self, now: float) -> Close | None:
-        """Why the socket should be closed by now, if it should: a missed heartbeat or an expired token."""
-
 
 class Hub:
-    """One per process, for its event loop."""
+    """One per process, for its event loop. `max_per_user` limits the sockets of one user in this process."""
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Hub:
         sessions_ended: Callable[[Iterable[SessionId]], None],
         control: Callable[[], Awaitable[Iterable[SessionId]]],
         ended_among: Callable[[Iterable[SessionId]], Awaitable[Iterable[SessionId]]],
+        max_per_user: int = MAX_PER_USER,
     ) -> None:
         self.gateway_id = gateway_id
         self.draining = False
@@ -76,12 +80,21 @@ class Hub:
         self._sessions_ended = sessions_ended
         self._control = control
         self._ended_among = ended_among
+        self._max_per_user = max_per_user
         self._sockets: dict[str, Socket] = {}
+        self._by_user: Tally[UserId] = Tally()
+        # In the order of their last registration, the longest ago first.
+        self._registered: dict[str, Socket] = {}
+        # Sockets whose registration failed.
+        self._unregistered: dict[str, Socket] = {}
+        self._unregistrations = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribed = asyncio.Event()
         self._has_been_subscribed = False
-        self._registering = Coalescer(self._register)
-        self._unregistering = Coalescer(self._registry.unregister)
+        # Registrations and their removals take turns, so that a removal is never overtaken.
+        self._registry_lock = asyncio.Lock()
+        self._registering = Coalescer(self._register, lock=self._registry_lock)
+        self._unregistering = Coalescer(self._registry.unregister, lock=self._registry_lock)
         self._recently_ended: deque[SessionId] = deque(maxlen=RECENTLY_ENDED)
         self._payloads: list[bytes] = []
         self._paused_until = 0.0
@@ -103,8 +116,16 @@ class Hub:
             log.warning("no subscription yet: pushes will start when Redis is back")
 
     async def add(self, socket: Socket) -> None:
-        """Accept deliveries, then register the connection: whoever finds it in Redis can reach it."""
-        self._sockets[socket.registration.connection_id] = socket
+        """Accept deliveries, then register the connection: whoever finds it in Redis can reach it.
+
+        Closes the socket instead if its user has too many.
+        """
+        name, user_id = socket.registration.connection_id, socket.registration.user_id
+        if self._by_user[user_id] >= self._max_per_user:
+            socket.end(Close.RATE_LIMITED)
+            return
+        self._by_user[user_id] += 1
+        self._sockets[name] = socket
         CONNECTIONS.set(len(self._sockets))
         if socket.registration.session_id in self._recently_ended:
             socket.end(Close.SESSION_REVOKED)
@@ -112,11 +133,20 @@ class Hub:
             await self._registering.add(socket)
         except Unavailable as error:
             log.warning("a connection is not registered yet: %s", error.detail)
+        if name in self._sockets and name not in self._registered:
+            self._unregistered[name] = socket
 
     async def remove(self, socket: Socket) -> None:
-        if self._sockets.pop(socket.registration.connection_id, None) is None:
+        name, user_id = socket.registration.connection_id, socket.registration.user_id
+        if self._sockets.pop(name, None) is None:
             return
+        self._by_user[user_id] -= 1
+        if not self._by_user[user_id]:
+            del self._by_user[user_id]
         CONNECTIONS.set(len(self._sockets))
+        self._unregistered.pop(name, None)
+        if self._registered.pop(name, None) is not None:
+            self._unregistrations += 1
         try:
             await self._unregistering.add(socket.registration)
         except Unavailable as error:
@@ -131,7 +161,8 @@ class Hub:
             socket.end(Close.RESTART)
             await asyncio.sleep(spread / len(sockets))
         try:
-            await self._registry.unregister([socket.registration for socket in sockets])
+            async with self._registry_lock:
+                await self._registry.unregister([socket.registration for socket in sockets])
         except Unavailable as error:
             log.info("connections are left to expire: %s", error.detail)
         for task in self._tasks:
@@ -240,23 +271,15 @@ class Hub:
             self._end_sessions(set(await self._ended_among(open_sessions)))
 
     async def _tend(self) -> None:
-        """Every second: close overdue sockets, refresh registrations, and register again what Redis has lost."""
-        loop = asyncio.get_running_loop()
+        """Every second: refresh registrations that are due, and register again what Redis has lost."""
         while True:
-            now = loop.time()
-            for socket in list(self._sockets.values()):
-                if (close := socket.overdue(now)) is not None:
-                    socket.end(close)
             if await self._is_registry_lost():
                 REGISTRY_LOST.inc()
                 log.warning("Redis has lost this gateway's connections: registering %d again", len(self._sockets))
-                await self._register(list(self._sockets.values()))
-                self._ask_to_resync(self._sockets.values())
-            else:
-                due = [socket for socket in self._sockets.values() if now - socket.registered_at > REFRESH_AFTER]
-                late = [socket for socket in due if socket.registered_at == UNREGISTERED]
-                await self._register(due)
-                self._ask_to_resync(late)
+                self._unregistered |= self._registered
+                self._registered.clear()
+            await self._register_missing()
+            await self._refresh()
             await asyncio.sleep(TICK)
 
     async def _is_registry_lost(self) -> bool:
@@ -264,21 +287,48 @@ class Hub:
 
         Knowing any is not enough: the first that connects after a loss is known.
         """
-        before = self._registered()
+        before, unregistrations = len(self._registered), self._unregistrations
         known = await self._registry.count() if before else 0
-        return known < len(before & self._registered())
+        return known < before - (self._unregistrations - unregistrations)
 
-    def _registered(self) -> set[str]:
-        return {name for name, socket in self._sockets.items() if socket.registered_at != UNREGISTERED}
+    async def _register_missing(self) -> None:
+        """Register the sockets that Redis does not know. Deliveries to them were lost, so they resync."""
+        registered: list[Socket] = []
+        try:
+            while batch := list(islice(self._unregistered.values(), REGISTER_BATCH)):
+                async with self._registry_lock:
+                    await self._register(batch)
+                registered += batch
+        finally:
+            self._ask_to_resync(registered)
 
-    async def _register(self, sockets: list[Socket]) -> None:
+    async def _refresh(self) -> None:
+        """Refresh the registrations that are due, in batches, so that an engine that is away costs one batch."""
+        due_before = asyncio.get_running_loop().time() - REFRESH_AFTER
+        while batch := list(
+            takewhile(
+                lambda socket: socket.registered_at < due_before, islice(self._registered.values(), REGISTER_BATCH)
+            )
+        ):
+            async with self._registry_lock:
+                await self._register(batch)
+
+    async def _register(self, sockets: Iterable[Socket]) -> None:
+        """Register or refresh the sockets that have not left. Runs under the lock of the registry."""
+        present = [socket for socket in sockets if socket.registration.connection_id in self._sockets]
         now = asyncio.get_running_loop().time()
-        await self._registry.register([socket.registration for socket in sockets])
-        for socket in sockets:
-            socket.registered_at = now
+        await self._registry.register([socket.registration for socket in present])
+        for socket in present:
+            name = socket.registration.connection_id
+            self._registered.pop(name, None)
+            self._unregistered.pop(name, None)
+            if name in self._sockets:
+                socket.registered_at = now
+                self._registered[name] = socket
 
-    def _ask_to_resync(self, sockets: Iterable[Socket]) -> None:
+    def _ask_to_resync(self, sockets: Collection[Socket]) -> None:
         """Tell sockets that deliveries may have been lost, spread so that their syncs do not come all at once."""
         loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
+        spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
         for socket in sockets:
-            loop.call_later(random.uniform(0, RESYNC_SPREAD), socket.deliver, notice)  # noqa: S311 - not a secret
+            loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret

@@ -1,17 +1,20 @@
 """The hub: deliveries to the sockets of one process, and the tasks that tend them, without Redis."""
 
 import asyncio
-from collections.abc import Iterable
-from unittest.mock import AsyncMock, Mock
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from unittest.mock import AsyncMock, Mock, patch
 
 import orjson
 import pytest
 
 from delivery.gateway import frames, hub
 from delivery.gateway.closing import Close
+from delivery.gateway.coalescer import Coalescer
 from delivery.gateway.hub import Hub
 from delivery.stores.connections import Registration
 from foundation.kernel.ids import ConnectionId, SessionId, UserId
+from foundation.stores.errors import StoreUnavailable
 
 
 class FakeSocket:
@@ -33,9 +36,6 @@ class FakeSocket:
         self.closed.append(close)
         self.has_closed.set()
 
-    def overdue(self, now: float) -> Close | None:
-        return None
-
 
 def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
     async def ended_among(session_ids: Iterable[SessionId]) -> Iterable[SessionId]:
@@ -44,6 +44,36 @@ def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
     made = Hub(gateway_id="gw", client=Mock(), sessions_ended=Mock(), control=AsyncMock(), ended_among=ended_among)
     made._sockets.update({socket.registration.connection_id: socket for socket in sockets})
     return made
+
+
+class FakeRegistry:
+    """The gateway's connections in Redis. While `gate` is closed, a registration is on its way."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+        self.batches: list[list[str]] = []
+        self.is_away = False
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def register(self, registrations: Sequence[Registration]) -> None:
+        self._require_engine()
+        names = [each.connection_id for each in registrations]
+        await self.gate.wait()
+        self.known.update(names)
+        self.batches.append(list(names))
+
+    async def unregister(self, registrations: Sequence[Registration]) -> None:
+        self._require_engine()
+        self.known.difference_update(each.connection_id for each in registrations)
+
+    async def count(self) -> int:
+        self._require_engine()
+        return len(self.known)
+
+    def _require_engine(self) -> None:
+        if self.is_away:
+            raise StoreUnavailable("away")
 
 
 def delivering(connection_ids: list[str], sequence: int) -> bytes:
@@ -129,6 +159,146 @@ class TestDelivering:
         ann = FakeSocket("ann")
         hub_of(ann).deliver([payload])
         assert ann.frames == []
+
+
+def hub_with_registry() -> tuple[Hub, FakeRegistry]:
+    made, registry = hub_of(), FakeRegistry()
+    made._registry = registry  # type: ignore[assignment]
+    made._unregistering = Coalescer(registry.unregister, lock=made._registry_lock)
+    return made, registry
+
+
+async def tend_once(made: Hub) -> None:
+    """One round of the task."""
+    with patch.object(asyncio, "sleep", side_effect=asyncio.CancelledError), suppress(asyncio.CancelledError):
+        await made._tend()
+
+
+class TestRegistering:
+    async def test_a_socket_that_leaves_while_its_registration_is_on_its_way_is_not_left_registered(self) -> None:
+        made, registry = hub_with_registry()
+        ann = FakeSocket("ann")
+        registry.gate.clear()
+        adding = asyncio.ensure_future(made.add(ann))
+        await asyncio.sleep(0)
+        leaving = asyncio.ensure_future(made.remove(ann))
+        await asyncio.sleep(0)
+        registry.gate.set()
+        await asyncio.gather(adding, leaving)
+        assert (registry.known, made._registered, made._unregistered) == (set(), {}, {})
+
+    async def test_nor_one_that_leaves_while_a_refresh_is_on_its_way(self) -> None:
+        made, registry = hub_with_registry()
+        ann = FakeSocket("ann")
+        await made.add(ann)
+        ann.registered_at = hub.UNREGISTERED
+        registry.gate.clear()
+        refreshing = asyncio.ensure_future(made._refresh())
+        await asyncio.sleep(0)
+        leaving = asyncio.ensure_future(made.remove(ann))
+        await asyncio.sleep(0)
+        registry.gate.set()
+        await asyncio.gather(refreshing, leaving)
+        assert (registry.known, made._registered) == (set(), {})
+
+    async def test_only_registrations_that_are_due_are_refreshed(self) -> None:
+        made, registry = hub_with_registry()
+        sockets = [FakeSocket(str(number)) for number in range(5)]
+        for socket in sockets:
+            await made.add(socket)
+        registry.batches.clear()
+        for socket in sockets[:2]:
+            socket.registered_at -= hub.REFRESH_AFTER + 1
+        await tend_once(made)
+        await tend_once(made)
+        assert registry.batches == [["gw.0", "gw.1"]]
+        assert list(made._registered) == ["gw.2", "gw.3", "gw.4", "gw.0", "gw.1"]
+
+    async def test_a_socket_that_could_not_be_registered_is_registered_later_and_resyncs(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(hub, "RESYNC_SPREAD", 0.0)
+        made, registry = hub_with_registry()
+        ann = FakeSocket("ann")
+        registry.is_away = True
+        await made.add(ann)
+        registry.is_away = False
+        await tend_once(made)
+        await asyncio.wait_for(ann.has_frames.wait(), 10)
+        assert (registry.known, len(ann.frames)) == ({"gw.ann"}, 1)
+
+    async def test_what_redis_has_lost_is_registered_again_and_resyncs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub, "RESYNC_SPREAD", 0.0)
+        made, registry = hub_with_registry()
+        sockets = [FakeSocket(str(number)) for number in range(3)]
+        for socket in sockets:
+            await made.add(socket)
+        registry.known.clear()
+        await tend_once(made)
+        for socket in sockets:
+            await asyncio.wait_for(socket.has_frames.wait(), 10)
+        assert registry.known == {"gw.0", "gw.1", "gw.2"}
+
+    async def test_a_socket_that_leaves_during_the_question_does_not_look_like_a_loss(self) -> None:
+        made, registry = hub_with_registry()
+        ann, bob = FakeSocket("ann"), FakeSocket("bob")
+        await made.add(ann)
+        await made.add(bob)
+
+        async def count() -> int:
+            await made.remove(ann)
+            return len(registry.known)
+
+        registry.count = count  # type: ignore[method-assign]
+        assert not await made._is_registry_lost()
+
+    async def test_an_engine_that_is_away_costs_one_batch(self) -> None:
+        made, registry = hub_with_registry()
+        made._max_per_user = 2 * hub.REGISTER_BATCH
+        sockets = [FakeSocket(str(number)) for number in range(2 * hub.REGISTER_BATCH)]
+        for socket in sockets:
+            await made.add(socket)
+            socket.registered_at = hub.UNREGISTERED
+        registry.register = register = AsyncMock(side_effect=StoreUnavailable("away"))  # type: ignore[method-assign]
+        with pytest.raises(StoreUnavailable):
+            await made._refresh()
+        (batch,) = (call.args[0] for call in register.await_args_list)
+        assert len(batch) == hub.REGISTER_BATCH
+        assert len(made._registered) == len(sockets)
+
+
+class TestConnectionsOfAUser:
+    async def test_one_more_than_allowed_is_closed_and_leaving_makes_room(self) -> None:
+        made, registry = hub_with_registry()
+        made._max_per_user = 2
+        first, second, third, fourth = (FakeSocket(name) for name in ("1", "2", "3", "4"))
+        for socket in (first, second, third):
+            await made.add(socket)
+        assert [socket.closed for socket in (first, second, third)] == [[], [], [Close.RATE_LIMITED]]
+        assert registry.known == {"gw.1", "gw.2"}
+        await made.remove(third)
+        await made.remove(first)
+        await made.add(fourth)
+        assert fourth.closed == []
+        for socket in (second, fourth):
+            await made.remove(socket)
+        assert not made._by_user
+
+
+class TestResync:
+    @pytest.mark.parametrize(("count", "spread"), [(10, hub.RESYNC_SPREAD), (5_000, 10.0)])
+    async def test_more_sockets_are_spread_over_more_time(
+        self, count: int, spread: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spreads = set()
+
+        def uniform(least: float, most: float) -> float:
+            spreads.add(most)
+            return 3600.0
+
+        monkeypatch.setattr("random.uniform", uniform)
+        hub_of()._ask_to_resync([FakeSocket("ann")] * count)
+        assert spreads == {spread}
 
 
 class TestSessions:
