@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -21,7 +22,7 @@ MAX_BATCH = 100
 
 
 class BadFrame(Malformed):
-    """A frame is not JSON, of no known type, or has a field missing or of the wrong type."""
+    """A frame is not JSON, of no known type, or has a field missing, unknown or of the wrong type."""
 
     title = "The frame cannot be understood"
 
@@ -59,16 +60,32 @@ class Authenticate:
 
 Request = SendMessage | Ack | SyncRequest | Heartbeat | Authenticate
 
+_FIELDS = {
+    "send_message": frozenset(("type", "client_message_id", "chat_id", "content", "content_type")),
+    "ack": frozenset(("type", "chat_id", "sequence")),
+    "sync_request": frozenset(("type", "chat_id", "last_acked_sequence", "limit")),
+    "heartbeat": frozenset(("type",)),
+    "authenticate": frozenset(("type", "access_token")),
+}
+_LONGEST_NAME = 64
+
 
 def parse(text: str) -> Request:
-    """Parse a client's frame. Ignores unknown fields: a newer client may send them. Raises `BadFrame`."""
+    """Parse a client's frame. Raises `BadFrame`."""
     try:
         frame = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise BadFrame("The frame is not JSON") from error
     if not isinstance(frame, dict):
         raise BadFrame("The frame is not an object")
-    match frame.get("type"):
+    kind = frame.get("type")
+    fields = _FIELDS.get(kind) if isinstance(kind, str) else None
+    if fields is None:
+        raise BadFrame("The frame's type is not known")
+    if not fields.issuperset(frame):
+        unknown = next(name for name in frame if name not in fields)
+        raise BadFrame(f"{unknown[:_LONGEST_NAME]} is not a field of {kind}")
+    match kind:
         case "send_message":
             return SendMessage(
                 client_message_id=_text(frame, "client_message_id"),
@@ -86,19 +103,8 @@ def parse(text: str) -> Request:
             )
         case "heartbeat":
             return Heartbeat()
-        case "authenticate":
+        case _:
             return Authenticate(_text(frame, "access_token"))
-    raise BadFrame("The frame's type is not known")
-
-
-def subject(text: str) -> dict[str, str]:
-    """The ids in a frame that is refused unhandled, so that the client knows what to repeat."""
-    try:
-        request = parse(text)
-    except BadFrame:
-        return {}
-    names = ("client_message_id", "chat_id")
-    return {name: getattr(request, name) for name in names if hasattr(request, name)}
 
 
 def _text(frame: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
@@ -150,7 +156,20 @@ class Plain:
         return _encode(self.payload)
 
 
-Frame = Messages | Plain
+@dataclass(frozen=True)
+class Shared:
+    """A frame that several connections get, encoded once."""
+
+    payload: bytes
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return _encode(self.payload)
+
+
+Frame = Messages | Plain | Shared
+
+_sync_batches: WeakKeyDictionary[Page, Shared] = WeakKeyDictionary()
 
 
 def group_by_connection(payloads: Iterable[bytes]) -> Iterator[tuple[str, list[Frame]]]:
@@ -238,12 +257,15 @@ def sent(answer: Sent) -> Plain:
     )
 
 
-def sync_batch(chat_id: ChatId, page: Page) -> Plain:
-    """The page's messages are encoded once for everyone who asked for it."""
-    return Plain(
-        b'{"type":"sync_batch","chat_id":"%b","messages":%b,"has_more":%b,"latest_sequence":%d}'
-        % (chat_id.encode(), page.encoded_messages, b"true" if page.has_more else b"false", page.latest_sequence)
-    )
+def sync_batch(chat_id: ChatId, page: Page) -> Shared:
+    """One frame for everyone who got this page of the chat."""
+    frame = _sync_batches.get(page)
+    if frame is None:
+        frame = _sync_batches[page] = Shared(
+            b'{"type":"sync_batch","chat_id":"%b","messages":%b,"has_more":%b,"latest_sequence":%d}'
+            % (chat_id.encode(), page.encoded_messages, b"true" if page.has_more else b"false", page.latest_sequence)
+        )
+    return frame
 
 
 def failed(error: ParleyError, **about: str) -> Plain:

@@ -1,41 +1,84 @@
 """The WebSocket handshake: token, subprotocol and origin. The token is never in the URL."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import urlsplit
+
+from django.http.request import split_domain_port, validate_host
 
 from delivery.gateway.closing import Close
 from foundation.kernel.errors import ParleyError, Unavailable
 
 SUBPROTOCOL = "parley.v1"
 _BEARER = "bearer."
+_ANY = "*"
+_ORIGIN = re.compile(r"([a-z*][a-z0-9+.*-]*)://(\[[0-9a-f:.]+\]|[a-z0-9._*-]+)(?::([0-9]{1,5}|\*))?", re.ASCII)
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+class BadHandshake(ValueError):
+    """The Origin or Host header is malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A browser's origin, or a pattern: `*` in the host stands for any characters, as the port for any port."""
+
+    scheme: str
+    host: str
+    port: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Origin":
+        """Raises `BadHandshake`."""
+        found = _ORIGIN.fullmatch(text.lower())
+        if found is None:
+            raise BadHandshake("the origin is malformed")
+        scheme, host, port = found.groups()
+        return cls(scheme, host, port or _DEFAULT_PORTS.get(scheme, ""))
+
+    def matches(self, pattern: "Origin") -> bool:
+        return (
+            fnmatchcase(self.scheme, pattern.scheme)
+            and fnmatchcase(self.host, pattern.host.replace("[", "[[]"))
+            and pattern.port in (_ANY, self.port)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """`subprotocol` is the one to select, if the client offered it."""
+    """`subprotocol` is the one to select, if the client offered it. `is_secure`: the client is known to use TLS."""
 
     token: str | None
     subprotocol: str | None
     origin: str | None
     host: str
+    is_secure: bool = False
 
-    def is_from(self, allowed_origins: Iterable[str]) -> bool:
-        """Whether the origin is this host or an allowed one. Clients that are not browsers send no origin."""
+    def is_from(self, allowed_origins: Iterable[str], allowed_hosts: Iterable[str]) -> bool:
+        """Whether the origin is this host or an allowed one. Clients that are not browsers send no origin.
+
+        Raises `BadHandshake`.
+        """
+        domain, port = split_domain_port(self.host)
+        if self.host and not domain:
+            raise BadHandshake("the host is malformed")
         if self.origin is None:
             return True
-        if self.host and _netloc(self.origin) == self.host:
+        if self.origin == "null":  # a sandboxed page, a file
+            return _ANY in allowed_origins
+        origin = Origin.parse(self.origin)
+        if validate_host(domain, allowed_hosts) and self._is_same(origin, domain, port):
             return True
-        return any(fnmatchcase(self.origin, pattern) for pattern in allowed_origins)
+        return any(each == _ANY or origin.matches(Origin.parse(each)) for each in allowed_origins)
 
-
-def _netloc(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
+    def _is_same(self, origin: Origin, domain: str, port: str) -> bool:
+        """Without TLS of our own, the scheme is only known if a proxy tells: then it must be `https`."""
+        if self.is_secure and origin.scheme != "https":
+            return False
+        return (origin.host, origin.port) == (domain, port or _DEFAULT_PORTS.get(origin.scheme, ""))
 
 
 def parse(scope: Mapping[str, Any]) -> Handshake:
@@ -49,6 +92,7 @@ def parse(scope: Mapping[str, Any]) -> Handshake:
         subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None,
         origin=headers.get("origin"),
         host=headers.get("host", ""),
+        is_secure="https" in headers.get("x-forwarded-proto", "") or scope.get("scheme") == "wss",
     )
 
 

@@ -22,7 +22,7 @@ class TestParsing:
         ("frame", "expected"),
         [
             (
-                {"type": "send_message", "client_message_id": "c", "chat_id": "x", "content": "hi", "new": 1},
+                {"type": "send_message", "client_message_id": "c", "chat_id": "x", "content": "hi"},
                 SendMessage("c", "x", "hi", "text/plain"),  # type: ignore[arg-type]
             ),
             ({"type": "ack", "chat_id": "x", "sequence": 7}, Ack("x", 7)),  # type: ignore[arg-type]
@@ -69,6 +69,13 @@ class TestParsing:
     def test_anything_else_is_a_bad_frame(self, text: str) -> None:
         with pytest.raises(BadFrame):
             frames.parse(text)
+
+    @pytest.mark.parametrize("kind", ["send_message", "ack", "sync_request", "heartbeat", "authenticate"])
+    def test_an_unknown_field_is_refused_and_named(self, kind: str) -> None:
+        with pytest.raises(BadFrame) as refusal:
+            frames.parse(json.dumps({"type": kind, "surprise": 1}))
+        assert refusal.value.detail == f"surprise is not a field of {kind}"
+        assert refusal.value.code == "invalid_request"
 
     @given(st.text(max_size=100))
     def test_no_text_raises_anything_else(self, text: str) -> None:
