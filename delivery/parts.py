@@ -46,7 +46,9 @@ class GatewayOptions:
 
     gateway_id: str
     allowed_origins: Sequence[str]
+    allowed_hosts: Sequence[str]
     token_grace: float
+    max_connections_per_user: int
 
 
 def assemble(database: Database, *, chats: Chats, messaging: Messaging, cursors: CursorCodec, clock: Clock) -> Delivery:
@@ -88,6 +90,7 @@ def assemble_gateway(
             sessions_ended=verifier.mark_ended,
             control=ControlListener(channel_layer).sessions_ended,
             ended_among=ended_among,
+            max_per_user=options.max_connections_per_user,
         ),
         committer=messaging.committer,
         history=messaging.history,
@@ -95,6 +98,7 @@ def assemble_gateway(
         verify=verifier.verify_now,
         executor=executor,
         allowed_origins=options.allowed_origins,
+        allowed_hosts=options.allowed_hosts,
         ids=ids,
         clock=clock,
         token_grace=options.token_grace,

@@ -87,7 +87,9 @@ class Web:
             options=delivery.parts.GatewayOptions(
                 gateway_id=f"gw-{secrets.token_hex(6)}",
                 allowed_origins=settings.ALLOWED_ORIGINS,
+                allowed_hosts=settings.ALLOWED_HOSTS,
                 token_grace=settings.TOKEN_GRACE,
+                max_connections_per_user=settings.MAX_CONNECTIONS_PER_USER,
             ),
             clock=clients.clock,
             ids=clients.ids,

@@ -1,7 +1,7 @@
 """One WebSocket: parses frames in order, calls services, writes their answers.
 
-Nothing here waits for a store: sends, acknowledgements and syncs are futures that answer through the outbox, so a slow
-store stalls neither this socket nor another. Drafts are submitted in the order of their frames.
+Reading frames waits for no store: sends, acknowledgements and syncs answer through the outbox when they are done, so a
+slow store stalls neither this socket nor another. Drafts are submitted in the order of their frames.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -40,34 +41,23 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 HEARTBEAT_INTERVAL = 30
 TOKEN_GRACE = 60.0
+OVERDUE_MARGIN = 0.1
 MAX_REQUESTS_IN_FLIGHT = 1_000
+MAX_SYNCS_AT_ONCE = 4
 MAX_ACKED = 1_000
 EVENTS_PER_TURN = 64
 
 BAD_FRAMES_IN_A_ROW = 20
-FRAME_RATE = 300.0
-FRAME_BURST = 2_000.0
 MAX_REFUSALS = 1_000
 REFUSALS_WINDOW = 10.0
 
 
 class AbuseLimits:
-    """How many frames a socket may send, and how many bad or refused ones before it is closed."""
+    """How many bad or refused frames a socket may send before it is closed. The server limits their pace."""
 
     def __init__(self) -> None:
         self._bad_frames = 0
-        self._tokens = FRAME_BURST
-        self._at: float | None = None
         self._refusals: deque[float] = deque()
-
-    def require_pace(self, now: float) -> None:
-        """Take a token for a frame of any kind. Raises `RateLimited`."""
-        earlier = now if self._at is None else self._at
-        self._tokens = min(FRAME_BURST, self._tokens + (now - earlier) * FRAME_RATE)
-        self._at = now
-        if self._tokens < 1:
-            raise RateLimited("Too many frames", retry_after=1 / FRAME_RATE)
-        self._tokens -= 1
 
     def good_frame(self) -> None:
         self._bad_frames = 0
@@ -78,7 +68,7 @@ class AbuseLimits:
         return self._bad_frames >= BAD_FRAMES_IN_A_ROW
 
     def refusal(self, now: float) -> bool:
-        """Count a frame refused for its pace; True when there were too many within the window."""
+        """Count a refused send; True when there were too many within the window."""
         self._refusals.append(now)
         while self._refusals[0] < now - REFUSALS_WINDOW:
             self._refusals.popleft()
@@ -96,6 +86,7 @@ class GatewayParts:
     verify: Callable[[str], Caller]
     executor: Executor
     allowed_origins: Sequence[str]
+    allowed_hosts: Sequence[str]
     ids: IdFactory
     clock: Clock
     token_grace: float = TOKEN_GRACE
@@ -115,6 +106,9 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._in_flight = 0
         self._is_closed = False
         self._authenticating: asyncio.Task[None] | None = None
+        self._overdue_check: asyncio.TimerHandle | None = None
+        self._waiting_syncs: deque[SyncRequest] = deque()
+        self._syncs_under_way = 0
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Instead of Channels' own loop, which listens to a channel layer with a task for every frame."""
@@ -147,7 +141,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._extension = self.scope.get("extensions", {}).get(SOCKET_EXTENSION)
         self._outbox = Outbox(self._write, extension=self._extension, on_overflow=lambda: self.end(Close.TOO_SLOW))
         self.deliver = self._outbox.put
-        if hello.token is None or not hello.is_from(self._parts.allowed_origins):
+        if hello.token is None or not self._is_from_allowed_origin(hello):
             await self._refuse()
         try:
             self._caller = await self._verify(hello.token or "")
@@ -158,6 +152,13 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         if self._parts.hub.draining:
             await self._refuse(Close.RESTART)
         await self._register()
+
+    def _is_from_allowed_origin(self, hello: handshake.Handshake) -> bool:
+        try:
+            return hello.is_from(self._parts.allowed_origins, self._parts.allowed_hosts)
+        except handshake.BadHandshake as error:
+            log.info("a handshake is refused: %s", error)
+            return False
 
     async def _register(self) -> None:
         """Register first, then send `connected`: a client that syncs after that frame misses nothing."""
@@ -172,6 +173,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         )
         await hub.start()
         await hub.add(self)
+        self._check_overdue()
         self._outbox.open_with(
             frames.plain(
                 {
@@ -219,11 +221,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self.end(Close.NOT_TEXT)
             return
         try:
-            self._limits.require_pace(self._last_frame_at)
             request = frames.parse(text)
             self._limits.good_frame()
-        except RateLimited as error:
-            self._send_error(error, **frames.subject(text))
         except ParleyError as error:
             self._send_error(error)
         else:
@@ -237,6 +236,9 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._is_closed = True
         if self._authenticating is not None:
             self._authenticating.cancel()
+        if self._overdue_check is not None:
+            self._overdue_check.cancel()
+        self._waiting_syncs.clear()
         if hasattr(self, "_outbox"):
             self._outbox.close()
         self._parts.acks.flush(self._acked)
@@ -253,12 +255,23 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._outbox.close()
             self._closing = asyncio.ensure_future(self.send({"type": "websocket.close", "code": int(close)}))
 
-    def overdue(self, now: float) -> Close | None:
-        if now - self._last_frame_at > 2 * HEARTBEAT_INTERVAL:
-            return Close.HEARTBEAT_MISSED
-        if (self._parts.clock.now() - self._caller.expires_at).total_seconds() > self._parts.token_grace:
-            return Close.UNAUTHENTICATED
-        return None
+    # Timeouts
+
+    def _check_overdue(self) -> None:
+        """Close the socket if a heartbeat is missed or the token has expired; check again when it may be."""
+        if self._is_closed:
+            return
+        seconds, close = self.overdue_in(self._loop.time())
+        if seconds < 0:
+            self.end(close)
+        else:
+            self._overdue_check = self._loop.call_later(seconds + OVERDUE_MARGIN, self._check_overdue)
+
+    def overdue_in(self, now: float) -> tuple[float, Close]:
+        """In how many seconds the socket is to be closed, as things are now, and why."""
+        silent = self._last_frame_at + 2 * HEARTBEAT_INTERVAL - now
+        expired = (self._caller.expires_at - self._parts.clock.now()).total_seconds() + self._parts.token_grace
+        return min((silent, Close.HEARTBEAT_MISSED), (expired, Close.UNAUTHENTICATED))
 
     # Requests
 
@@ -316,14 +329,31 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._acked.add(pair)
 
     def _sync_chat(self, request: SyncRequest) -> None:
-        chat_id = request.chat_id
-        window = Window(after=request.last_acked_sequence, limit=request.limit)
+        """Read a page, or let the request wait while enough of this connection's are being read."""
         try:
             self._require_room()
-            page = self._parts.history.ask(chat_id, self._caller.user_id, window)
-            self._answer(page, lambda page: frames.sync_batch(chat_id, page), {"chat_id": chat_id})
         except ParleyError as error:
-            self._send_error(error, chat_id=chat_id)
+            self._send_error(error, chat_id=request.chat_id)
+        else:
+            self._waiting_syncs.append(request)
+            self._start_syncs()
+
+    def _start_syncs(self) -> None:
+        while self._waiting_syncs and self._syncs_under_way < MAX_SYNCS_AT_ONCE and not self._is_closed:
+            request = self._waiting_syncs.popleft()
+            chat_id, window = request.chat_id, Window(after=request.last_acked_sequence, limit=request.limit)
+            try:
+                page = self._parts.history.ask(chat_id, self._caller.user_id, window)
+            except ParleyError as error:
+                self._send_error(error, chat_id=chat_id)
+                continue
+            self._syncs_under_way += 1
+            self._answer(page, partial(frames.sync_batch, chat_id), {"chat_id": chat_id})
+            page.add_done_callback(self._sync_done)
+
+    def _sync_done(self, _: object) -> None:
+        self._syncs_under_way -= 1
+        self._start_syncs()
 
     async def _authenticate(self, request: Authenticate) -> None:
         """Continue with a fresh token of the same session; a token of another session closes the socket."""
@@ -348,7 +378,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     def _require_room(self) -> None:
         """Raises `Unavailable` for a client that asks faster than it is served."""
-        if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
+        if self._in_flight + len(self._waiting_syncs) >= MAX_REQUESTS_IN_FLIGHT:
             raise Unavailable("Too many of your requests are under way", retry_after=1.0)
 
     def _answer(

@@ -185,9 +185,8 @@ class TestBadFrames:
             assert await socket.closed_with() == 1009
 
     async def test_a_frame_of_16_kib_is_read(self, web: Web, device: Device) -> None:
-        frame = json.dumps({"type": "heartbeat", "padding": ""})
         async with opened(web, device) as socket:
-            await socket.connection.send(frame.replace('""', f'"{"x" * (16 * 1024 - len(frame))}"'))
+            await socket.connection.send('{"type": "heartbeat"}'.ljust(16 * 1024))
             assert "server_time" in await socket.receive("heartbeat_ack")
 
     async def test_twenty_in_a_row_are_closed_with_4400(self, web: Web, device: Device) -> None:
@@ -350,14 +349,17 @@ class TestLimits:
         web.terminate()
         assert web.wait() == 0
 
-    async def test_a_client_that_keeps_ignoring_it_is_closed_with_4429(self, system: System, web: Web) -> None:
+    async def test_a_client_that_keeps_ignoring_it_is_closed_with_4429(self, system: System) -> None:
+        web = system.start_web(SEND_RATE="1", SEND_BURST="1")
         device = system.user()
+        chat = system.group(device, [])
+        send = json.dumps({"type": "send_message", "client_message_id": "same", "chat_id": chat, "content": "again"})
         async with opened(web, device) as socket:
 
             async def flood() -> None:
                 with suppress(ConnectionClosed):
                     while True:
-                        await socket.connection.send('{"type":"heartbeat"}')
+                        await socket.connection.send(send)
                         await asyncio.sleep(0)
 
             flooding = asyncio.ensure_future(flood())
@@ -365,6 +367,16 @@ class TestLimits:
             await flooding
         refusals = [frame for frame in socket.frames if frame["type"] == "error"]
         assert {(frame["code"], frame["retryable"]) for frame in refusals} == {("rate_limited", True)}
+        web.terminate()
+        assert web.wait() == 0
+
+    async def test_a_client_over_the_frame_pace_gets_all_its_answers_later(self, web: Web, device: Device) -> None:
+        count = 2_500
+        async with opened(web, device) as socket:
+            for _ in range(count):
+                await socket.write("heartbeat")
+            await socket.receive_until(lambda: len(socket.frames) == count + 1)
+        assert {frame["type"] for frame in socket.frames[1:]} == {"heartbeat_ack"}
 
 
 class TestAClientThatIsGone:

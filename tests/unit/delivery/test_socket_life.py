@@ -13,12 +13,14 @@ from delivery.gateway.closing import Close
 from delivery.gateway.consumer import (
     HEARTBEAT_INTERVAL,
     MAX_REQUESTS_IN_FLIGHT,
+    MAX_SYNCS_AT_ONCE,
     TOKEN_GRACE,
     GatewayConsumer,
     GatewayParts,
 )
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
+from messaging.services.history import Page
 from tests.doubles import SettableClock
 
 CHAT = "chat_01HQX000000000000000000000"
@@ -34,6 +36,8 @@ class FakeHub:
 
     async def add(self, socket: object) -> None: ...
 
+    async def remove(self, socket: object) -> None: ...
+
 
 class Connection:
     """A socket of Ada's, connected to a server whose committer never answers."""
@@ -42,14 +46,16 @@ class Connection:
         self.clock = SettableClock()
         self.sent: list[dict[str, Any]] = []
         self.submitted = 0
+        self.pages: list[asyncio.Future[Page]] = []
         self.parts = GatewayParts(
             hub=FakeHub(),  # type: ignore[arg-type]
             committer=Mock(submit=self.submit),
-            history=Mock(),
+            history=Mock(ask=self.ask),
             acks=Mock(),
             verify=self.verify,
             executor=ThreadPoolExecutor(1),
             allowed_origins=(),
+            allowed_hosts=(),
             ids=IdFactory(self.clock),
             clock=self.clock,
         )
@@ -65,12 +71,20 @@ class Connection:
         self.submitted += 1
         return asyncio.get_running_loop().create_future()
 
+    def ask(self, chat_id: str, user_id: str, window: object) -> "asyncio.Future[Page]":
+        self.pages.append(asyncio.get_running_loop().create_future())
+        return self.pages[-1]
+
     async def send(self, event: dict[str, Any]) -> None:
         self.sent.append(event)
 
     async def connect(self) -> float:
         await self.consumer.websocket_connect({})
         return asyncio.get_running_loop().time()
+
+    def overdue(self, now: float) -> Close | None:
+        seconds, close = self.consumer.overdue_in(now)
+        return close if seconds < 0 else None
 
     async def frames(self) -> list[dict[str, Any]]:
         for _ in range(3):
@@ -87,14 +101,14 @@ class TestOverdue:
     async def test_two_missed_heartbeats(self, connection: Connection) -> None:
         await connection.connect()
         now = connection.consumer._last_frame_at
-        assert connection.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL - 1) is None
-        assert connection.consumer.overdue(now + 2 * HEARTBEAT_INTERVAL + 1) is Close.HEARTBEAT_MISSED
+        assert connection.overdue(now + 2 * HEARTBEAT_INTERVAL - 1) is None
+        assert connection.overdue(now + 2 * HEARTBEAT_INTERVAL + 1) is Close.HEARTBEAT_MISSED
 
     async def test_any_frame_counts_as_a_heartbeat(self, connection: Connection) -> None:
         await connection.connect()
         connection.consumer._last_frame_at -= 1000
         await connection.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
-        assert connection.consumer.overdue(asyncio.get_running_loop().time()) is None
+        assert connection.overdue(asyncio.get_running_loop().time()) is None
         assert [frame["type"] for frame in await connection.frames()] == ["connected", "heartbeat_ack"]
 
     async def test_an_expired_token_closes_the_socket_after_the_grace_unless_there_is_a_new_one(
@@ -102,11 +116,29 @@ class TestOverdue:
     ) -> None:
         now = await connection.connect()
         connection.clock.advance(minutes=15, seconds=TOKEN_GRACE - 1)
-        assert connection.consumer.overdue(now) is None
+        assert connection.overdue(now) is None
         connection.clock.advance(seconds=2)
-        assert connection.consumer.overdue(now) is Close.UNAUTHENTICATED
+        assert connection.overdue(now) is Close.UNAUTHENTICATED
         await connection.consumer.websocket_receive({"text": '{"type": "authenticate", "access_token": "new"}'})
-        assert connection.consumer.overdue(now) is None
+        assert connection.overdue(now) is None
+
+    async def test_it_is_closed_when_it_is_overdue_and_not_checked_before(
+        self, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("delivery.gateway.consumer.OVERDUE_MARGIN", 0.0)
+        monkeypatch.setattr("delivery.gateway.consumer.HEARTBEAT_INTERVAL", 0.02)
+        await connection.connect()
+        async with asyncio.timeout(10):
+            while connection.sent[-1]["type"] != "websocket.close":  # noqa: ASYNC110 - a list, not an event
+                await asyncio.sleep(0.01)
+        assert connection.sent[-1] == {"type": "websocket.close", "code": int(Close.HEARTBEAT_MISSED)}
+
+    async def test_its_timer_ends_with_it(self, connection: Connection) -> None:
+        await connection.connect()
+        timer = connection.consumer._overdue_check
+        await connection.consumer._leave()
+        assert timer is not None
+        assert timer.cancelled()
 
     async def test_frames_behind_a_token_wait_until_it_is_verified(self, connection: Connection) -> None:
         await connection.connect()
@@ -145,3 +177,38 @@ class TestRequestsInFlight:
         assert connection.submitted == MAX_REQUESTS_IN_FLIGHT
         last = (await connection.frames())[-1]
         assert (last["type"], last["retryable"], last["client_message_id"]) == ("error", True, "c")
+
+    async def test_few_syncs_of_a_connection_are_read_at_once_and_the_others_wait_in_order(
+        self, connection: Connection
+    ) -> None:
+        await connection.connect()
+        for number in range(3 * MAX_SYNCS_AT_ONCE):
+            await sync(connection, number)
+        assert len(connection.pages) == MAX_SYNCS_AT_ONCE
+        for number in range(3 * MAX_SYNCS_AT_ONCE):
+            connection.pages[number].set_result(Page((), has_more=False, latest_sequence=number))
+            await asyncio.sleep(0)
+        answers = (await connection.frames())[1:]
+        assert [answer["latest_sequence"] for answer in answers] == list(range(3 * MAX_SYNCS_AT_ONCE))
+
+    async def test_syncs_that_wait_count_as_requests_in_flight(self, connection: Connection) -> None:
+        await connection.connect()
+        for number in range(MAX_REQUESTS_IN_FLIGHT + 1):
+            await sync(connection, number)
+        assert len(connection.pages) == MAX_SYNCS_AT_ONCE
+        assert [frame["type"] for frame in await connection.frames()] == ["connected", "error"]
+
+    async def test_a_closed_connection_reads_no_more(self, connection: Connection) -> None:
+        await connection.connect()
+        for number in range(2 * MAX_SYNCS_AT_ONCE):
+            await sync(connection, number)
+        connection.consumer.end(Close.RESTART)
+        for page in connection.pages:
+            page.set_result(Page((), has_more=False, latest_sequence=0))
+        await connection.frames()
+        assert len(connection.pages) == MAX_SYNCS_AT_ONCE
+
+
+async def sync(connection: Connection, after: int) -> None:
+    frame = {"type": "sync_request", "chat_id": CHAT, "last_acked_sequence": after}
+    await connection.consumer.websocket_receive({"text": json.dumps(frame)})
