@@ -3,16 +3,22 @@
 librdkafka retries an event until Kafka takes it; a deadline ends the caller's wait, not the attempt. Events that are
 refused for good, because librdkafka's queue is full or Kafka rejects them, wait in a backlog, and later events of
 their key wait behind them. Queue and backlog are bounded and in memory; DynamoDB still holds what a crash loses.
+
+librdkafka's producer may fail for good ("fatal error"): it then refuses every event for ever. It is replaced by a new
+one, which publishes what the failed one had not; an event whose outcome is unknown is published again.
 """
 
+import itertools
 import logging
 import threading
 import time
+from bisect import insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 
 import prometheus_client
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -27,11 +33,20 @@ log = logging.getLogger(__name__)
 
 BACKLOG = prometheus_client.Gauge("parley_kafka_backlog_events", "Events that Kafka has not taken yet.")
 DROPPED = prometheus_client.Counter("parley_kafka_dropped_events_total", "Events dropped because the backlog was full.")
+REPLACED = prometheus_client.Counter(
+    "parley_kafka_producers_replaced_total", "Producers that had failed for good and were replaced."
+)
 MAX_QUEUED_EVENTS = 20_000
 MAX_QUEUED_KIB = 128 * 1024
 MAX_BACKLOG = 10_000
 POLL_SECONDS = 0.05
 NO_MESSAGE_TIMEOUT = 0
+LAST_REPORTS_SECONDS = 5.0
+PURGE_SECONDS = 1.0
+REPLACE_INTERVAL_SECONDS = 5.0
+
+# A producer that has failed for good refuses new events and purges those in its queue.
+_FATAL_CODES = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 _delivered = {topic: KAFKA_EVENTS.labels(topic, "delivered") for topic in TOPICS}
 
@@ -49,9 +64,13 @@ OnDelivered = Callable[[Sequence[int], EventLogUnavailable | None], None]
 
 
 class InFlightBatch:
-    """Events that were published together and not all reported yet. Each event is reported once."""
+    """Events that were published together and not all reported yet. Each event is reported once.
 
-    def __init__(self, batch: Sequence[Outgoing], on_delivered: OnDelivered, deadline: float) -> None:
+    `number` grows with each batch: the order of publication.
+    """
+
+    def __init__(self, number: int, batch: Sequence[Outgoing], on_delivered: OnDelivered, deadline: float) -> None:
+        self.number = number
         self.batch = batch
         self.deadline = deadline
         self._on_delivered = on_delivered
@@ -97,16 +116,28 @@ class EventProducer:
         self._lock = threading.RLock()
         self._in_flight: set[InFlightBatch] = set()
         self._reported: deque[tuple[InFlightBatch, int]] = deque()
-        self._backlog: OrderedDict[str, list[Outgoing]] = OrderedDict()
+        # By key, in the order of publication: reports of failures may come in another.
+        self._backlog: OrderedDict[str, list[tuple[int, int, Outgoing]]] = OrderedDict()
+        self._backlog_size = 0
         self._backlog_attempts = 0
         self._backlog_due = 0.0
+        self._numbers = itertools.count()
+        self._fatal_error: KafkaError | None = None
+        self._failed_at: float | None = None
+        self._replace_due = 0.0
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
         BACKLOG.set_function(lambda: self.queued)
 
     @cached_property
     def _producer(self) -> Producer:
-        producer = Producer(
+        producer = self._connect()
+        self._poller = threading.Thread(target=self._poll, args=[producer], name="kafka-reports", daemon=True)
+        self._poller.start()
+        return producer
+
+    def _connect(self) -> Producer:
+        return Producer(
             {
                 **self._options.common(),
                 "enable.idempotence": True,
@@ -118,9 +149,6 @@ class EventProducer:
                 "queue.buffering.max.kbytes": MAX_QUEUED_KIB,
             }
         )
-        self._poller = threading.Thread(target=self._poll, args=[producer], name="kafka-reports", daemon=True)
-        self._poller.start()
-        return producer
 
     def start(self) -> None:
         """Connect to the brokers now, so that the first event need not wait for that."""
@@ -133,8 +161,8 @@ class EventProducer:
         events behind refused ones of their key.
         """
         timeout = self._options.publish_timeout if timeout is None else timeout
-        in_flight = InFlightBatch(batch, on_delivered, time.monotonic() + timeout)
         with self._lock:
+            in_flight = InFlightBatch(next(self._numbers), batch, on_delivered, time.monotonic() + timeout)
             if self._closing.is_set():
                 in_flight.expire("because this process is shutting down")
                 return
@@ -142,7 +170,7 @@ class EventProducer:
             for position, outgoing in enumerate(batch):
                 reason = self._produce(in_flight, position, outgoing.event, outgoing.headers)
                 if reason is not None:
-                    self._keep(outgoing)
+                    self._keep(in_flight, position)
                     in_flight.refuse(position, reason)
             self._forget_if_done(in_flight)
 
@@ -179,7 +207,7 @@ class EventProducer:
         with self._lock:
             if self._backlog:
                 self._publish_backlog()
-        left = self._producer.flush(timeout)
+        left = _flush(self._producer, timeout)
         with self._lock:
             self._closing.set()
         self._poller.join(timeout=1.0)
@@ -188,11 +216,7 @@ class EventProducer:
             unanswered = list(self._in_flight)
         for in_flight in unanswered:
             in_flight.expire("before this process ended")
-        return int(left) + self._backlog_size
-
-    @property
-    def _backlog_size(self) -> int:
-        return sum(map(len, tuple(self._backlog.values())))
+        return left + self._backlog_size
 
     def _produce(
         self, in_flight: InFlightBatch, position: int, event: Event, headers: tuple[tuple[str, bytes], ...]
@@ -200,6 +224,8 @@ class EventProducer:
         """Hand one event to librdkafka; return why it was refused, if it was."""
         if event.partition_key in self._backlog:
             return "behind a refused one of this chat"
+        if self._fatal_error is not None:
+            return "the producer is being replaced"
         try:
             self._producer.produce(
                 event.topic,
@@ -211,6 +237,7 @@ class EventProducer:
         except BufferError:
             return "the queue is full"
         except KafkaException as error:
+            self._note_fatal(error.args[0])
             return str(error.args[0].name())
         return None
 
@@ -218,8 +245,13 @@ class EventProducer:
         if error is None:
             self._reported.append((in_flight, position))
             return
-        self._keep(in_flight.batch[position])
+        self._note_fatal(error)
+        self._keep(in_flight, position)
         in_flight.refuse(position, error.name())
+
+    def _note_fatal(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() in _FATAL_CODES:
+            self._fatal_error = self._fatal_error or error
 
     # On the producer's thread
 
@@ -227,14 +259,47 @@ class EventProducer:
         """Serve delivery reports, deadlines and the backlog."""
         while not self._closing.is_set():
             try:
-                producer.poll(POLL_SECONDS)
-                self._report_delivered()
-                self._expire()
-                if self._backlog and time.monotonic() >= self._backlog_due:
+                self._serve(producer)
+                if self._fatal_error is not None:
+                    producer = self._replaced(producer, self._fatal_error)
+                elif self._backlog and time.monotonic() >= self._backlog_due:
                     with self._lock:
-                        self._publish_backlog()
+                        if not self._closing.is_set():
+                            self._publish_backlog()
             except Exception:
                 log.exception("serving Kafka's delivery reports failed")
+
+    def _serve(self, producer: Producer) -> None:
+        try:
+            producer.poll(POLL_SECONDS)
+        except KafkaException as error:  # how the client library tells of a fatal error
+            self._note_fatal(error.args[0])
+            if self._fatal_error is None:
+                raise
+        self._report_delivered()
+        self._expire()
+
+    def _replaced(self, failed: Producer, error: KafkaError) -> Producer:
+        """A new producer for one that has failed for good; the same while its last reports, or the backoff, are due.
+
+        Meanwhile events go to the backlog, behind those that it did not publish.
+        """
+        now = time.monotonic()
+        if self._failed_at is None:
+            self._failed_at = now
+            log.error("the Kafka producer has failed for good: %s", error)
+        if now < self._replace_due or (len(failed) and now < self._failed_at + LAST_REPORTS_SECONDS):
+            return failed
+        failed.purge(in_queue=True, in_flight=True)
+        _flush(failed, PURGE_SECONDS)
+        with self._lock:
+            self._producer = new = self._connect()
+            self._fatal_error, self._failed_at = None, None
+            self._replace_due = now + REPLACE_INTERVAL_SECONDS
+            self._backlog_due = now
+        REPLACED.inc()
+        log.warning("the Kafka producer was replaced, %d events are published again", self._backlog_size)
+        return new
 
     def _report_delivered(self) -> None:
         """Report batch by batch: events that were published together are mostly taken together."""
@@ -262,16 +327,23 @@ class EventProducer:
             with self._lock:
                 self._in_flight.discard(in_flight)
 
-    def _keep(self, outgoing: Outgoing) -> None:
-        """Put a refused event into the backlog, unless that is full."""
+    def _keep(self, in_flight: InFlightBatch, position: int) -> None:
+        """Put a refused event into the backlog, unless that is full. It has room for all of a failed producer."""
+        outgoing = in_flight.batch[position]
         with self._lock:
-            if self._backlog_size >= self._max_backlog:
+            limit = self._max_backlog + (MAX_QUEUED_EVENTS if self._fatal_error is not None else 0)
+            if self._backlog_size >= limit:
                 DROPPED.inc()
                 log.error("the backlog is full: an event is dropped, clients find its message by syncing")
                 return
             if not self._backlog:
                 self._backlog_due = time.monotonic() + self._retry.pause(min(self._backlog_attempts, 10))
-            self._backlog.setdefault(outgoing.event.partition_key, []).append(outgoing)
+            self._backlog_size += 1
+            insort(
+                self._backlog.setdefault(outgoing.event.partition_key, []),
+                (in_flight.number, position, outgoing),
+                key=itemgetter(0, 1),
+            )
 
     def _publish_backlog(self) -> None:
         """Publish the backlog key by key, until an event is refused again."""
@@ -279,7 +351,8 @@ class EventProducer:
             return
         published = 0
         for key in list(self._backlog):
-            events = self._backlog.pop(key)
+            events = [outgoing for _, _, outgoing in self._backlog.pop(key)]
+            self._backlog_size -= len(events)
             self.publish(events, on_delivered=_ignore)
             if key in self._backlog:
                 self._backlog_attempts += 1
@@ -289,6 +362,15 @@ class EventProducer:
         else:
             self._backlog_attempts = 0
         log.info("published %d events of the backlog, %d are left", published, self._backlog_size)
+
+
+def _flush(producer: Producer, timeout: float) -> int:
+    """Serve reports until there are none to come; return how many are missing."""
+    try:
+        return int(producer.flush(timeout))
+    except KafkaException as error:  # a fatal error
+        log.warning("the Kafka producer could not be flushed: %s", error)
+        return len(producer)
 
 
 def _ignore(positions: Sequence[int], error: EventLogUnavailable | None) -> None:

@@ -1,17 +1,23 @@
-"""Kafka goes away and comes back: the engine is stopped with SIGSTOP and continued with SIGCONT."""
+"""Kafka goes away and comes back: the engine is stopped with SIGSTOP and continued with SIGCONT.
 
+A producer that fails for good is made to by librdkafka's own test function.
+"""
+
+import ctypes
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic
 
+import confluent_kafka
 import pytest
 
 from foundation.kernel.events import Event
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.errors import EventLogUnavailable
 from foundation.stores.kafka import EventConsumer, EventProducer, KafkaOptions, Outgoing
-from tests.doubles import halted
+from tests.doubles import eventually, halted
 from tests.engines import choice
 from tests.engines.choice import AnyKafka
 
@@ -108,6 +114,30 @@ class TestKafkaAway:
             assert not first.done()
         first.result(30)
         assert read(options, "deadlines", 2) == [1, 2]
+
+
+class TestFatalError:
+    def test_a_producer_that_failed_for_good_is_replaced_and_nothing_is_lost_or_out_of_order(
+        self, producer: EventProducer, options: KafkaOptions
+    ) -> None:
+        waiting = [publish(producer, outgoing("fatal", number), timeout=30) for number in range(200)]
+        fail_for_good(producer._producer)
+        waiting += [publish(producer, outgoing("fatal", number), timeout=30) for number in range(200, 210)]
+        assert any(isinstance(each.exception(30), EventLogUnavailable) for each in waiting)
+        eventually(lambda: producer.queued == 0)
+        producer.publish_and_wait([outgoing("fatal", 210)], timeout=30)
+        assert list(dict.fromkeys(read(options, "fatal", 211))) == list(range(211))
+
+
+def fail_for_good(producer: confluent_kafka.Producer) -> None:
+    """Bring librdkafka's producer into its fatal state, as a broker does that has lost its sequence numbers."""
+    (path,) = (Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs").glob("librdkafka*")
+    library = ctypes.CDLL(str(path))
+    library.rd_kafka_test_fatal_error.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    # The handle of librdkafka is the first field of the client's object.
+    handle = ctypes.c_void_p.from_address(id(producer) + object.__basicsize__).value
+    out_of_order = confluent_kafka.KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert library.rd_kafka_test_fatal_error(handle, out_of_order, b"a test") == 0
 
 
 class TestClosing:

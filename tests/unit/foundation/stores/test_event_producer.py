@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from time import sleep
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from foundation.kernel.events import Event
 from foundation.kernel.retry import RetryPolicy
@@ -39,6 +40,7 @@ class FakeKafka:
         self.full_at: set[int] = set()
         self.rejects: Callable[[str], bool] = lambda key: False
         self.taken: list[Place] = []
+        self.is_slow = self.has_failed = False
         self._calls = 0
         self._queue: list[tuple[Place, Callable[[KafkaError | None, None], None]]] = []
         self._lock = threading.Lock()
@@ -46,6 +48,8 @@ class FakeKafka:
 
     def produce(self, topic: str, *, value: bytes, key: str, on_delivery: Callable[..., None], **_: Any) -> None:
         self._calls += 1
+        if self.has_failed:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
         if self.is_full or self._calls in self.full_at:
             raise BufferError
         with self._lock:
@@ -54,11 +58,17 @@ class FakeKafka:
 
     def poll(self, timeout: float) -> None:
         self._has_events.wait(timeout)
+        if self.is_slow and not self.has_failed:
+            sleep(0.001)
+            return
         with self._lock:
             queue, self._queue = self._queue, []
             self._has_events.clear()
             rejects = self.rejects
         for place, on_delivery in queue:
+            if self.has_failed:
+                on_delivery(KafkaError(KafkaError._PURGE_QUEUE), None)
+                continue
             is_rejected = rejects(place[0])
             if not is_rejected:
                 self.taken.append(place)
@@ -67,6 +77,15 @@ class FakeKafka:
     def flush(self, timeout: float) -> int:
         self.poll(0)
         return len(self)
+
+    def fail_for_good(self) -> None:
+        """As librdkafka does: refuse every event from now on, and report the queue as purged, not in order."""
+        with self._lock:
+            self.has_failed = True
+            self._queue.reverse()
+
+    def purge(self, *, in_queue: bool, in_flight: bool) -> None:
+        """Reports nothing that `poll` does not."""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -211,6 +230,63 @@ class TestBounds:
         assert producer.close() == 0
         refuse(producer, outgoing("a", 2))
         assert kafka.taken == [("a", 1)]
+
+
+class TestFatalError:
+    """librdkafka's producer has failed for good."""
+
+    @pytest.fixture
+    def kafkas(self, monkeypatch: pytest.MonkeyPatch) -> list[FakeKafka]:
+        """The producers that were made, the last one in use."""
+        made: list[FakeKafka] = []
+
+        def make(_configuration: object) -> FakeKafka:
+            made.append(FakeKafka())
+            return made[-1]
+
+        monkeypatch.setattr("foundation.stores.kafka.producer.Producer", make)
+        return made
+
+    @pytest.fixture
+    def producer(self, kafkas: list[FakeKafka]) -> Iterator[EventProducer]:
+        producer = EventProducer(OPTIONS, retry=AT_ONCE, max_backlog=3)
+        producer.publish_and_wait([outgoing("a", 0)])
+        yield producer
+        producer.close()
+
+    def test_it_is_replaced_and_later_events_are_published(
+        self, producer: EventProducer, kafkas: list[FakeKafka]
+    ) -> None:
+        kafkas[0].fail_for_good()
+        refuse(producer, outgoing("a", 1))
+        eventually(lambda: len(kafkas) == 2 and kafkas[1].taken == [("a", 1)])
+        producer.publish_and_wait([outgoing("a", 2)])
+        assert kafkas[1].taken == [("a", 1), ("a", 2)]
+
+    def test_what_it_held_is_published_again_in_order_however_much_it_is(
+        self, producer: EventProducer, kafkas: list[FakeKafka]
+    ) -> None:
+        refused: list[int] = []
+        kafkas[0].is_slow = True
+        batch = [outgoing(key, number) for number in range(1, 11) for key in "ab"]
+        producer.publish(batch, on_delivered=lambda positions, error: refused.extend(positions))
+        kafkas[0].fail_for_good()
+        eventually(lambda: len(kafkas) == 2 and len(kafkas[1].taken) == 20)
+        for key in "ab":
+            assert [number for each, number in kafkas[1].taken if each == key] == list(range(1, 11))
+        assert sorted(refused) == list(range(20))
+        assert producer.queued == 0
+
+    def test_one_that_fails_again_and_again_is_not_replaced_all_the_time(
+        self, producer: EventProducer, kafkas: list[FakeKafka]
+    ) -> None:
+        kafkas[0].fail_for_good()
+        refuse(producer, outgoing("a", 1))
+        eventually(lambda: len(kafkas) == 2)
+        kafkas[1].fail_for_good()
+        refuse(producer, outgoing("b", 1))
+        refuse(producer, outgoing("b", 2))
+        assert len(kafkas) == 2
 
 
 class TestReports:
