@@ -1,13 +1,12 @@
 """Assembles the parts of `delivery`: services, the gateway of a `web` process, the worker of a `fanout` process."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import redis
 import redis.asyncio
-from redis.exceptions import RedisError
 
 from accounts.services.verification import TokenVerifier
 from chats.parts import Chats
@@ -22,8 +21,8 @@ from delivery.stores.connections import ListMembers, MemberCache, Routes
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
-from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import IdFactory, SessionId
+from foundation.rest.health import EngineProbes, Probe
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventConsumer, KafkaOptions
 from messaging.parts import Messaging
@@ -111,18 +110,26 @@ class Fanout:
 
     consumer: EventConsumer
     processor: Processor
+    probes: EngineProbes
 
     def run(self) -> None:
-        """Deliver events until `stop`. While an engine is away the events wait."""
-        self.consumer.run(self.processor.process, retry_on=(Unavailable, RedisError))
+        """Deliver events until `stop`. Events that cannot be read are skipped; others wait until they succeed."""
+        self.consumer.run(self.processor.process)
 
     def stop(self) -> None:
         self.consumer.stop()
 
 
 def assemble_fanout(
-    *, redis: "redis.Redis", kafka: KafkaOptions, list_members: ListMembers, read_between: ReadBetween
+    *,
+    redis: "redis.Redis",
+    kafka: KafkaOptions,
+    list_members: ListMembers,
+    read_between: ReadBetween,
+    engine_probes: Mapping[str, Probe],
 ) -> Fanout:
-    gaps = Gaps(read_between)
-    processor = Processor(members=MemberCache(redis, list_members=list_members), routes=Routes(redis), gaps=gaps)
-    return Fanout(EventConsumer(kafka, group="fanout", on_revoke=gaps.forget), processor)
+    processor = Processor(
+        members=MemberCache(redis, list_members=list_members), routes=Routes(redis), gaps=Gaps(read_between)
+    )
+    consumer = EventConsumer(kafka, group="fanout", on_revoke=processor.forget)
+    return Fanout(consumer, processor, EngineProbes({**engine_probes, "events": consumer.require_progress}))

@@ -59,6 +59,6 @@ class Posting:
             raise ChatNotFound
         return latest
 
-    def list_member_ids(self, chat_id: str) -> list[str]:
-        """The user ids of all members of a chat."""
-        return [membership.user_id for membership in self._memberships.list_all(ChatId(chat_id))]
+    async def list_member_ids(self, chat_id: str) -> list[UserId]:
+        """The user ids of all members of a chat. On the service loop."""
+        return await self._memberships.list_user_ids(ChatId(chat_id))

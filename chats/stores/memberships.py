@@ -106,9 +106,9 @@ class MembershipStore:
         position = None if after is None else {"chat_id": chat_id, "user_id": after}
         return self._page(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
 
-    def list_all(self, chat_id: ChatId) -> list[Membership]:
-        """All members of a chat, about a thousand at most."""
-        return [_membership(item) for item in self._database.query_all(LIST_CHAT_MEMBERS, chat_id)]
+    async def list_user_ids(self, chat_id: ChatId) -> list[UserId]:
+        """The user ids of all members of a chat, about a thousand at most. On the service loop."""
+        return [UserId(item.user_id) for item in await self._database.on_loop.query_all(LIST_CHAT_MEMBERS, chat_id)]
 
     def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> MembershipPage:
         """A page of a user's memberships, newest chat first."""

@@ -1,5 +1,6 @@
 """The clients of the engines, made from the settings at first use: a command that needs no engine touches none."""
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import boto3
@@ -9,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
+from accounts import stores as accounts_stores
 from accounts.services.sms import FileSmsSender, SmsSender, SnsSmsSender
 from config.settings.kafka import uses_iam
 from foundation.kernel.clock import Clock, SystemClock
@@ -18,7 +20,9 @@ from foundation.kernel.loops import ServiceLoop
 from foundation.stores.dynamodb import Database, DynamoDBOptions
 from foundation.stores.kafka import EventLogAdmin, EventProducer, KafkaOptions
 from foundation.stores.kafka.msk_iam import MskIamTokens
-from foundation.stores.redis.client import RedisOptions, connect, connect_async
+from foundation.stores.redis.client import RedisOptions, connect, connect_async, require_writable
+
+PROBE_TIMEOUT = 1.4
 
 
 class Clients:
@@ -68,6 +72,17 @@ class Clients:
     @cached_property
     def async_redis(self) -> AsyncRedis:
         return connect_async(RedisOptions(url=settings.REDIS_URL))
+
+    def probes(self) -> Mapping[str, Callable[[], None]]:
+        """For `/readyz`: each raises unless its engine can serve."""
+        return {
+            "dynamodb": self._probe_dynamodb,
+            "kafka": lambda: self.event_log.require_topics(timeout=PROBE_TIMEOUT),
+            "redis": lambda: require_writable(self.redis),
+        }
+
+    def _probe_dynamodb(self) -> None:
+        self.database.call("DescribeTable", {"TableName": self.database.table_name(accounts_stores.TABLES[0])})
 
     @cached_property
     def sms(self) -> SmsSender:

@@ -17,17 +17,13 @@ from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
 from chats.api.views import INVITATIONS
 from config.wiring.clients import Clients
-from config.wiring.commands import TABLES
 from demo.seeder import DemoSeeder, DemoServices
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.health import EngineProbes
 from foundation.rest.throttling import READS, WRITES, UserLimits
-from foundation.stores.redis.client import naming_failures
 from foundation.stores.redis.control import RevocationChannel
 from foundation.stores.redis.limits import FallbackRateLimiter, Limit, RateLimiter
 from messaging.stores.messages import ChatCreationKeys
-
-PROBE_TIMEOUT = 1.4
 
 
 class Web:
@@ -103,9 +99,7 @@ class Web:
                 Limit(INVITATIONS, rate=settings.INVITE_RATE, burst=settings.INVITE_BURST),
             ],
         )
-        self.probes = EngineProbes(
-            {"dynamodb": self._probe_dynamodb, "kafka": self._probe_kafka, "redis": self._probe_redis}
-        )
+        self.probes = EngineProbes(clients.probes())
 
     @cached_property
     def demo(self) -> DemoSeeder:
@@ -137,17 +131,6 @@ class Web:
         await self.messaging.history.close()
         await asyncio.to_thread(self.clients.producer.close)
         await self.clients.database.on_loop.wire.close()
-
-    def _probe_dynamodb(self) -> None:
-        database = self.clients.database
-        database.call("DescribeTable", {"TableName": database.table_name(TABLES[0])})
-
-    def _probe_kafka(self) -> None:
-        self.clients.event_log.require_topics(timeout=PROBE_TIMEOUT)
-
-    def _probe_redis(self) -> None:
-        with naming_failures():
-            self.clients.redis.ping()
 
 
 @cache

@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -36,21 +37,28 @@ REPEATED = Counter("parley_fanout_repeated_events_total", "Events of messages th
 
 MAX_CHATS = 50_000
 MAX_GAP = 200
+MAX_SEQUENCE = 2**53 - 1
+MAX_ID_LENGTH = 128
 
 Payload = Mapping[str, Any]
 ReadBetween = Callable[[str, int, int], Sequence[Payload]]
+Run = tuple[int, int]
+"""The first and the last of sequences without a gap."""
+
+_sequence = itemgetter("sequence")
 
 
 class Gaps:
     """Finds lost events: chats are dense, so a jump in the sequence is a gap, which is read from DynamoDB.
 
-    Remembers, per chat, the last sequence that this worker delivered. Not thread-safe.
+    Remembers, per chat, one run of sequences without gaps that this worker has delivered, and nothing that it has not:
+    an event out of order, or with a wrong sequence, never hides another. Not thread-safe.
     """
 
     def __init__(self, read_between: ReadBetween, *, capacity: int = MAX_CHATS) -> None:
         self._read_between = read_between
         self._capacity = capacity
-        self._last: OrderedDict[str, int] = OrderedDict()
+        self._delivered: OrderedDict[str, Run] = OrderedDict()
 
     def complete(self, chat_id: str, payloads: Sequence[Payload]) -> list[Payload]:
         """The messages to deliver, ascending: those that arrived, without repeats, and those missing in between.
@@ -58,29 +66,49 @@ class Gaps:
         A gap of more than `MAX_GAP` is left to the clients' syncs.
         """
         fresh: dict[int, Payload] = {}
-        last = self._last.get(chat_id)
-        for payload in sorted(payloads, key=lambda payload: int(payload["sequence"])):
-            sequence = int(payload["sequence"])
-            if last is not None and sequence <= last:
-                REPEATED.inc()
-                continue
-            if last is not None and 0 < sequence - last - 1 <= MAX_GAP:
-                missing = self._read_between(chat_id, last + 1, sequence - 1)
-                fresh.update({int(found["sequence"]): found for found in missing})
-                GAP_MESSAGES.inc(len(missing))
+        run = self._delivered.get(chat_id)
+        for payload in sorted(payloads, key=_sequence):
+            sequence = payload["sequence"]
+            if run is not None:
+                first, last = run
+                if first <= sequence <= last:
+                    REPEATED.inc()
+                    continue
+                if last + 1 < sequence <= last + 1 + MAX_GAP:
+                    missing = sorted(self._read_between(chat_id, last + 1, sequence - 1), key=_sequence)
+                    for found in missing:
+                        fresh[found["sequence"]] = found
+                        run = _extended(run, found["sequence"])
+                    GAP_MESSAGES.inc(len(missing))
             fresh[sequence] = payload
-            last = sequence
+            run = _extended(run, sequence)
         return [fresh[sequence] for sequence in sorted(fresh)]
 
-    def advance(self, chat_id: str, sequence: int) -> None:
-        """Everything up to here has been published to the gateways."""
-        self._last[chat_id] = max(sequence, self._last.pop(chat_id, 0))
-        if len(self._last) > self._capacity:
-            self._last.popitem(last=False)
+    def advance(self, chat_id: str, messages: Iterable[Payload]) -> None:
+        """These messages, ascending, have been published to the gateways."""
+        run = self._delivered.pop(chat_id, None)
+        for message in messages:
+            run = _extended(run, message["sequence"])
+        if run is not None:
+            self._delivered[chat_id] = run
+        if len(self._delivered) > self._capacity:
+            self._delivered.popitem(last=False)
 
     def forget(self) -> None:
         """Partitions have moved: other workers may have delivered more meanwhile."""
-        self._last.clear()
+        self._delivered.clear()
+
+
+def _extended(run: Run | None, sequence: int) -> Run:
+    """The run with a sequence that joins it. One that is far away begins a run of its own."""
+    if run is None:
+        return sequence, sequence
+    first, last = run
+    if sequence == last + 1:
+        return first, sequence
+    if sequence == first - 1:
+        return sequence, last
+    return run if first - MAX_GAP <= sequence <= last + 1 + MAX_GAP else (sequence, sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +175,20 @@ class Processor:
         self._wall_clock = wall_clock
 
     def process(self, records: Sequence[Record]) -> None:
-        """Deliver a batch. Raises `StoreUnavailable` or `RedisError`, and remembers nothing, when an engine is away."""
+        """Deliver a batch. Raises `StoreUnavailable`, and remembers nothing, when an engine is away."""
         events = [(record, event) for record in records if (event := _decoded(record)) is not None]
-        parcels = [parcel for parcel in (*self._notices(events), *self._messages(events)) if parcel.user_ids]
+        notices, (fresh, messages) = self._notices(events), self._messages(events)
+        parcels = [parcel for parcel in (*notices, *messages) if parcel.user_ids]
         if parcels:
             self._deliver(parcels)
+        for chat_id, delivered in fresh.items():
+            self._gaps.advance(chat_id, delivered)
         self._record_progress(events)
+
+    def forget(self) -> None:
+        """Partitions have moved to other workers, or come from them."""
+        self._gaps.forget()
+        self._members.forget_reads()
 
     def _deliver(self, parcels: Sequence[Parcel]) -> None:
         recipients = self._routes.connections_of([parcel.user_ids for parcel in parcels])
@@ -166,38 +202,39 @@ class Processor:
     def _notices(self, events: Sequence[tuple[Record, Event]]) -> list[Parcel]:
         """New chats and membership changes. A change invalidates the cache first."""
         changed = [event for _, event in events if event.event_type == "MembershipChanged"]
-        self._members.invalidate(str(event.payload["chat_id"]) for event in changed)
-        members = self._members.members_of(str(event.payload["chat_id"]) for event in changed) if changed else {}
+        self._members.invalidate(event.payload["chat_id"] for event in changed)
+        members = self._members.members_of(event.payload["chat_id"] for event in changed) if changed else {}
         parcels = [
             Parcel(
                 frozenset(members[event.payload["chat_id"]] | {event.payload["user_id"]}),
-                [({"type": "membership_changed", **event.payload}, None)],
+                [({**event.payload, "type": "membership_changed"}, None)],
             )
             for event in changed
         ]
         parcels += [
-            Parcel(frozenset(event.payload["initial_members"]), [({"type": "chat_created", **event.payload}, None)])
+            Parcel(frozenset(event.payload["initial_members"]), [({**event.payload, "type": "chat_created"}, None)])
             for _, event in events
             if event.event_type == "ChatCreated"
         ]
         return parcels
 
-    def _messages(self, events: Sequence[tuple[Record, Event]]) -> list[Parcel]:
+    def _messages(self, events: Sequence[tuple[Record, Event]]) -> tuple[dict[str, list[Payload]], list[Parcel]]:
+        """The messages to deliver, by chat, and their parcels."""
         by_chat: dict[str, list[Any]] = defaultdict(list)
         origins: dict[tuple[str, int], str] = {}
         for record, event in events:
             if event.event_type == "MessagePersisted":
-                chat_id = str(event.payload["chat_id"])
+                chat_id = event.payload["chat_id"]
                 by_chat[chat_id].append(event.payload)
                 if origin := record.headers.get(ORIGIN_HEADER):
-                    origins[chat_id, int(event.payload["sequence"])] = origin.decode("utf-8", "replace")
+                    origins[chat_id, event.payload["sequence"]] = origin.decode("utf-8", "replace")
         complete = {chat_id: self._gaps.complete(chat_id, payloads) for chat_id, payloads in by_chat.items()}
         fresh = {chat_id: messages for chat_id, messages in complete.items() if messages}
         members = self._members.members_of(fresh) if fresh else {}
-        return [
+        return fresh, [
             Parcel(
                 frozenset(members[chat_id]),
-                [(_frame(message), origins.get((chat_id, int(message["sequence"])))) for message in messages],
+                [(_frame(message), origins.get((chat_id, message["sequence"]))) for message in messages],
             )
             for chat_id, messages in fresh.items()
         ]
@@ -208,8 +245,6 @@ class Processor:
             EVENTS.labels(event_type).inc(count)
         for _, event in events:
             LATENCY.observe(max(0.0, now - event.event_time.timestamp()))
-            if event.event_type == "MessagePersisted":
-                self._gaps.advance(str(event.payload["chat_id"]), int(event.payload["sequence"]))
 
 
 def _frame(message: Any) -> dict[str, Any]:
@@ -228,17 +263,43 @@ def _decoded(record: Record) -> Event | None:
     return event
 
 
-_REQUIRED: dict[str, tuple[tuple[str, type], ...]] = {
-    "MessagePersisted": (("chat_id", str), ("sequence", int), ("message_id", str)),
-    "MembershipChanged": (("chat_id", str), ("user_id", str)),
-    "ChatCreated": (("chat_id", str), ("initial_members", list)),
+_TEXTS = {
+    "MessagePersisted": ("chat_id", "message_id"),
+    "MembershipChanged": ("chat_id", "user_id"),
+    "ChatCreated": ("chat_id",),
 }
+_OPTIONAL_TEXTS = ("sender_id", "client_message_id", "content", "content_type", "created_at")
+_CONTAINERS = (dict, list)
 
 
 def _require_payload(event: Event) -> None:
-    for name, kind in _REQUIRED[event.event_type]:
-        value = event.payload.get(name)
-        if not isinstance(value, kind) or value == "":
-            raise MalformedEvent(f"the payload's {name} is missing or of the wrong type")
-    if not all(isinstance(member, str) for member in event.payload.get("initial_members", ())):
-        raise MalformedEvent("a member of the payload's initial_members is not a text")
+    """Raises `MalformedEvent` for a payload that an engine or a client would refuse: retries would not help."""
+    payload = event.payload
+    for name in _TEXTS[event.event_type]:
+        value = payload.get(name)
+        if type(value) is not str or not 0 < len(value) <= MAX_ID_LENGTH:
+            raise MalformedEvent(f"the payload's {name} is missing or no id")
+    if "type" in payload:
+        raise MalformedEvent("the payload has a type, which is the frame's")
+    if event.event_type == "MessagePersisted":
+        sequence = payload.get("sequence")
+        if type(sequence) is not int or not 1 <= sequence <= MAX_SEQUENCE:
+            raise MalformedEvent("the payload's sequence is missing or out of range")
+        for name in _OPTIONAL_TEXTS:
+            if type(payload.get(name, "")) is not str:
+                raise MalformedEvent(f"the payload's {name} is not a text")
+    elif event.event_type == "ChatCreated":
+        members = payload.get("initial_members")
+        if type(members) is not list or not all(type(member) is str for member in members):
+            raise MalformedEvent("the payload's initial_members is not a list of texts")
+    for value in payload.values():
+        if type(value) in _CONTAINERS:
+            _require_shallow(value)
+
+
+def _require_shallow(value: Any) -> None:
+    """orjson decodes deeper values than it encodes. A delivery encloses a payload in five levels."""
+    try:
+        orjson.dumps([[[[[value]]]]])
+    except TypeError as error:
+        raise MalformedEvent("the payload is nested too deeply") from error

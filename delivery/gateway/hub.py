@@ -310,8 +310,11 @@ class Hub:
                 lambda socket: socket.registered_at < due_before, islice(self._registered.values(), REGISTER_BATCH)
             )
         ):
+            # Redis may have dropped these meanwhile, and deliveries with them.
+            late = [socket for socket in batch if socket.registered_at < due_before - REFRESH_AFTER]
             async with self._registry_lock:
                 await self._register(batch)
+            self._ask_to_resync(late)
 
     async def _register(self, sockets: Iterable[Socket]) -> None:
         """Register or refresh the sockets that have not left. Runs under the lock of the registry."""

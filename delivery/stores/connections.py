@@ -4,25 +4,34 @@
 gateway, and expire 60 s after that. `chat_members:{chat}` is a cache of DynamoDB for five minutes.
 """
 
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 import redis
 import redis.asyncio
 
 from foundation.kernel.ids import ConnectionId, SessionId, UserId
-from foundation.stores.redis.client import naming_failures
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.client import PROBE_KEY, PROBE_TTL, naming_failures
+
+log = logging.getLogger(__name__)
 
 CONNECTION_TTL = 60
 MEMBERS_TTL = 300
 LOCAL_MEMBERS_TTL = 2.0
 LOCAL_MEMBERS_CAPACITY = 10_000
 PIPELINE_SIZE = 200
+MEMBERS_READ_TIMEOUT = 0.5
 
-ListMembers = Callable[[str], Iterable[str]]
+ListMembers = Callable[[str], "Future[Sequence[UserId]]"]
+"""Starts to read a chat's members from DynamoDB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +117,30 @@ class ConnectionRegistry:
 
 
 class Routes:
-    """The fanout's view: connections of users, and the gateways' channels. For threads. Raises `RedisError`."""
+    """The fanout's view: connections of users, and the gateways' channels. For threads. Raises `StoreUnavailable`."""
 
     def __init__(self, client: "redis.Redis") -> None:
         self._client = client
 
     def connections_of(self, groups: Sequence[Iterable[str]]) -> list[list[str]]:
-        """The connections of each group of users, all in one round trip, a group in one command."""
-        pipe = self._client.pipeline(transaction=False)
-        for users in groups:
-            pipe.sunion(list(map(_user_key, users)))
-        return [[item.decode() for item in found] for found in pipe.execute()]
+        """The connections of each group of users, all in one round trip, a group in one command.
+
+        The write before them fails on a replica: it would also take a `PUBLISH`, which gateways at the primary do not
+        get.
+        """
+        with _pipeline(self._client) as pipe:
+            pipe.expire(PROBE_KEY, PROBE_TTL)
+            for users in groups:
+                pipe.sunion(list(map(_user_key, users)))
+            _, *found_by_group = pipe.execute()
+        return [[item.decode() for item in found] for found in found_by_group]
 
     def publish(self, payloads: dict[str, bytes]) -> set[str]:
         """Publish to each gateway in one round trip; return the gateways that did not listen."""
-        pipe = self._client.pipeline(transaction=False)
-        for gateway_id, payload in payloads.items():
-            pipe.publish(deliver_channel(gateway_id), payload)
-        return {gateway_id for gateway_id, count in zip(payloads, pipe.execute(), strict=True) if not count}
+        with _pipeline(self._client) as pipe:
+            for gateway_id, payload in payloads.items():
+                pipe.publish(deliver_channel(gateway_id), payload)
+            return {gateway_id for gateway_id, count in zip(payloads, pipe.execute(), strict=True) if not count}
 
     def forget(self, gateway_id: str, user_ids: Iterable[str]) -> None:
         """Remove the connections of a dead gateway from its users' sets, which other connections keep alive.
@@ -133,10 +148,10 @@ class Routes:
         A gateway is dead when its own entry has expired. One that only lost its subscription is left alone.
         """
         gateway_key, keys = _gateway_key(gateway_id), [_user_key(user) for user in user_ids]
-        pipe = self._client.pipeline(transaction=False)
-        for key in keys:
-            pipe.smembers(key)
-        found = [[item.decode() for item in members] for members in pipe.execute()]
+        with _pipeline(self._client) as pipe:
+            for key in keys:
+                pipe.smembers(key)
+            found = [[item.decode() for item in members] for members in pipe.execute()]
         dead = {
             key: [each for each in connections if gateway_of(each) == gateway_id]
             for key, connections in zip(keys, found, strict=True)
@@ -149,26 +164,38 @@ class Routes:
                 if connections:
                     pipe.srem(key, *connections)
 
-        self._client.transaction(remove, gateway_key)
+        with naming_failures():
+            self._client.transaction(remove, gateway_key)
 
 
 class MemberCache:
-    """The members of chats, for fanout only: nothing is authorised by it. For one thread. Raises `RedisError`.
+    """The members of chats, for fanout only: nothing is authorised by it. For one thread. Raises `StoreUnavailable`.
 
     Redis holds them for five minutes, filled from DynamoDB by `list_members`; `MembershipChanged` invalidates them. A
     local copy spares busy chats the look-up. It lives two seconds, because another worker may get that event.
     """
 
     def __init__(
-        self, client: "redis.Redis", *, list_members: ListMembers, monotonic: Callable[[], float] = time.monotonic
+        self,
+        client: "redis.Redis",
+        *,
+        list_members: ListMembers,
+        monotonic: Callable[[], float] = time.monotonic,
+        read_timeout: float = MEMBERS_READ_TIMEOUT,
     ) -> None:
         self._client = client
         self._list_members = list_members
         self._monotonic = monotonic
+        self._read_timeout = read_timeout
         self._local: OrderedDict[str, tuple[float, set[str]]] = OrderedDict()
+        self._reads: dict[str, Future[Sequence[UserId]]] = {}
 
     def members_of(self, chat_ids: Iterable[str]) -> dict[str, set[str]]:
-        """The members of chats, in one round trip where Redis has them, in none where there is a local copy."""
+        """The members of chats, in one round trip where Redis has them, in none where there is a local copy.
+
+        Those of other chats are read from DynamoDB, all at once. If a read fails or takes too long this raises, and
+        the next call finds the chats that were read.
+        """
         now, members, wanted = self._monotonic(), dict[str, set[str]](), list[str]()
         for chat in dict.fromkeys(chat_ids):
             until, known = self._local.get(chat, (now, set()))
@@ -176,29 +203,63 @@ class MemberCache:
                 members[chat] = known
             else:
                 wanted.append(chat)
-        for chat, found in self._look_up(wanted).items() if wanted else ():
-            members[chat] = found
-            self._keep_local(chat, found, now + LOCAL_MEMBERS_TTL)
+        if wanted:
+            found = self._look_up(wanted)
+            cold = [chat for chat in wanted if not found[chat]]
+            failures = self._read(cold, found) if cold else []
+            for chat in wanted:
+                if chat in found:
+                    self._keep_local(chat, found[chat], now + LOCAL_MEMBERS_TTL)
+            if failures:
+                raise failures[0]
+            members |= found
         return members
 
     def invalidate(self, chat_ids: Iterable[str]) -> None:
         chats = list(dict.fromkeys(chat_ids))
         for chat in chats:
             self._local.pop(chat, None)
+            self._reads.pop(chat, None)
         if chats:
-            self._client.delete(*map(_members_key, chats))
+            with naming_failures():
+                self._client.delete(*map(_members_key, chats))
+
+    def forget_reads(self) -> None:
+        """Drop the reads under way: other workers will ask for these chats."""
+        self._reads.clear()
 
     def _look_up(self, chats: list[str]) -> dict[str, set[str]]:
-        pipe = self._client.pipeline(transaction=False)
+        with _pipeline(self._client) as pipe:
+            for chat in chats:
+                pipe.smembers(_members_key(chat))
+            return {
+                chat: {item.decode() for item in members} for chat, members in zip(chats, pipe.execute(), strict=True)
+            }
+
+    def _read(self, chats: Sequence[str], found: dict[str, set[str]]) -> list[Exception]:
+        """Read chats from DynamoDB concurrently into `found`; return why some could not be read.
+
+        A read that takes longer goes on, and a later call gets its result without waiting for it again: one slow chat
+        does not hold up the others. Such a result may be older than an invalidation by another worker, so it is not
+        written to Redis.
+        """
+        begun = {chat: self._list_members(chat) for chat in chats if chat not in self._reads}
+        self._reads |= begun
+        wait(begun.values(), timeout=self._read_timeout)
+        fresh, failures = dict[str, set[str]](), list[Exception]()
         for chat in chats:
-            pipe.smembers(_members_key(chat))
-        cached = {
-            chat: {item.decode() for item in members} for chat, members in zip(chats, pipe.execute(), strict=True)
-        }
-        missing = {chat: set(self._list_members(chat)) for chat, members in cached.items() if not members}
-        if missing:
-            self._fill(missing)
-        return {**cached, **missing}
+            del found[chat]
+            if not self._reads[chat].done():
+                failures.append(StoreUnavailable("The members of a chat are still being read"))
+                continue
+            try:
+                found[chat] = set(self._reads.pop(chat).result())
+            except Exception as error:  # noqa: BLE001 - raised by the caller, after the other chats are kept
+                failures.append(error)
+            else:
+                fresh |= {chat: found[chat]} if chat in begun else {}
+        self._fill(fresh)
+        return failures
 
     def _keep_local(self, chat: str, members: set[str], until: float) -> None:
         self._local.pop(chat, None)
@@ -206,10 +267,21 @@ class MemberCache:
         if len(self._local) > LOCAL_MEMBERS_CAPACITY:
             self._local.popitem(last=False)
 
-    def _fill(self, members_by_chat: dict[str, set[str]]) -> None:
-        pipe = self._client.pipeline(transaction=True)
-        for chat, members in members_by_chat.items():
-            if members:
-                pipe.sadd(_members_key(chat), *members)
-                pipe.expire(_members_key(chat), MEMBERS_TTL)
-        pipe.execute()
+    def _fill(self, members_by_chat: Mapping[str, set[str]]) -> None:
+        """Write a cache, which may fail: a Redis that is full still routes."""
+        try:
+            with _pipeline(self._client, transaction=True) as pipe:
+                for chat, members in members_by_chat.items():
+                    if members:
+                        pipe.sadd(_members_key(chat), *members)
+                        pipe.expire(_members_key(chat), MEMBERS_TTL)
+                pipe.execute()
+        except StoreUnavailable as error:
+            log.info("the members of %d chats are not cached: %s", len(members_by_chat), error.detail)
+
+
+@contextmanager
+def _pipeline(client: "redis.Redis", *, transaction: bool = False) -> Iterator[Any]:
+    """Commands for one round trip. Raises `StoreUnavailable` if any of them fails."""
+    with naming_failures(), client.pipeline(transaction=transaction) as pipe:
+        yield pipe

@@ -33,12 +33,16 @@ class ServiceLoop:
         if threading.get_ident() == self._thread_id:
             coroutine.close()
             raise RuntimeError("await the coroutine: this thread runs the loop and would wait for itself")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._running())
+        future = self.submit(coroutine)
         try:
             return future.result(timeout)
         except TimeoutError:
             future.cancel()
             raise
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Start a coroutine on the loop, from any thread. Cancelling the future cancels the coroutine."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running())
 
     def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a function on the loop, from any thread. Once the loop is closed, call it here."""

@@ -26,4 +26,10 @@ LOCALLY_LIMITED_REQUESTS = Counter(
     "parley_locally_limited_requests_total", "Requests whose limits were those of this process, Redis being away."
 )
 CONSUMER_LAG = Gauge("parley_fanout_lag_events", "Events between this consumer and the end of its partitions.")
-EVENTS_SKIPPED = Counter("parley_fanout_skipped_events_total", "Events that could not be processed and were skipped.")
+EVENTS_SKIPPED = Counter("parley_fanout_skipped_events_total", "Events that could not be read and were skipped.")
+FANOUT_RETRIES = Counter(
+    "parley_fanout_retries_total",
+    "Batches that failed and are retried: an engine was unavailable, or an unexpected error.",
+    ["reason"],
+)
+FANOUT_STALLED = Gauge("parley_fanout_stalled", "Partitions whose next events have failed and wait for a retry.")

@@ -115,7 +115,7 @@ class TestProgress:
             if any(record.key == chat and Event.decode(record.value).payload["sequence"] == 2 for record in records):
                 consumer.stop()
 
-        consumer.run(process, retry_on=(StoreUnavailable,))
+        consumer.run(process)
         producer.publish_and_wait([outgoing(chat, 3)])
         second = Reader(kafka_options, group=group)
         again = second.wait_for({chat}, 1)

@@ -120,6 +120,7 @@ class Service:
 class Fanout(Service):
     def __init__(self, port: ReservedPort, environment: Mapping[str, str]) -> None:
         port.hand_over()
+        self.port = port.number
         self._metrics = f"http://{LOOPBACK}:{port.number}/metrics"
         super().__init__(("fanout", "--metrics-port", str(port.number)), environment)
 

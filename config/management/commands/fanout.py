@@ -3,9 +3,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from prometheus_client import start_http_server
 
 from config.wiring.fanout import fanout
+from delivery.fanout.health import HealthServer
 from foundation.kernel.tuning import tune_gc
 
 
@@ -16,12 +16,17 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--metrics-port", type=int, default=0, help="serve Prometheus metrics here (default: not)")
+        parser.add_argument(
+            "--metrics-port", type=int, default=0, help="serve /metrics, /healthz and /readyz here (default: not)"
+        )
+        parser.add_argument(
+            "--metrics-host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["metrics_port"]:
-            start_http_server(options["metrics_port"])
         worker = fanout()
+        if options["metrics_port"]:
+            HealthServer(options["metrics_host"], options["metrics_port"], worker.probes).start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         tune_gc()

@@ -1,19 +1,26 @@
-"""Consumes events as a member of a group: read, process, commit."""
+"""Consumes events as a member of a group: read, process, commit.
+
+Events of all partitions are processed together, in one batch. When that fails, each partition of the batch is paused
+and its events are retried alone, with backoff, until they succeed; the other partitions go on. Nothing is skipped
+here: an event that fails for ever stops its partition, and metrics, `require_progress` and the log tell so.
+"""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from foundation.kernel.errors import Unavailable
 from foundation.kernel.events import TOPICS
 from foundation.kernel.retry import RetryPolicy
-from foundation.stores.errors import EventLogUnavailable
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from foundation.stores.kafka.options import KafkaOptions
-from foundation.stores.metrics import CONSUMER_LAG, EVENTS_SKIPPED
+from foundation.stores.metrics import CONSUMER_LAG, FANOUT_RETRIES, FANOUT_STALLED
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +28,12 @@ COMMIT_INTERVAL_MS = 500
 MAX_RECORDS = 500
 READ_TIMEOUT = 0.5
 LAG_INTERVAL = 1.0
+LOG_INTERVAL = 30.0
+MAX_IDLE_SECONDS = 60.0
 
 Process = Callable[[Sequence["Record"]], None]
+Place = tuple[str, int]
+"""A topic and a partition of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,27 @@ class Record:
     headers: dict[str, bytes]
 
 
+@dataclass(slots=True)
+class WaitingBatch:
+    """Events of a paused partition that have failed. `due` is the time of the next attempt.
+
+    After an unexpected error the events are processed one at a time, so that those before the one that fails pass.
+    """
+
+    records: list[Record]
+    due: float = 0.0
+    attempts: int = 0
+    one_by_one: bool = False
+    error: str = ""
+    log_due: float = 0.0
+
+    def __str__(self) -> str:
+        first = self.records[0]
+        return f"{first.topic}[{first.partition}] waits at {first.offset}: {self.error}"
+
+
 class EventConsumer:
-    """Not thread-safe, except `stop`."""
+    """Not thread-safe, except `stop` and `require_progress`."""
 
     def __init__(
         self,
@@ -52,6 +82,9 @@ class EventConsumer:
         self._retry = retry or RetryPolicy(first_pause=0.05, longest_pause=2.0)
         self._stopping = threading.Event()
         self._lag_due = 0.0
+        self._waiting: dict[Place, WaitingBatch] = {}
+        self._on_revoke = on_revoke
+        self._turned_at = time.monotonic()
         self._consumer = Consumer(
             {
                 **options.common(),
@@ -66,26 +99,31 @@ class EventConsumer:
                 "topic.metadata.refresh.interval.ms": 10_000,
             }
         )
-        self._consumer.subscribe(list(topics), on_revoke=lambda _consumer, _partitions: on_revoke and on_revoke())
+        self._consumer.subscribe(list(topics), on_revoke=lambda _, partitions: self._forget(partitions))
 
-    def run(self, process: Process, *, retry_on: tuple[type[Exception], ...]) -> None:
-        """Process batches until `stop`.
-
-        A batch that fails with an exception of `retry_on`, because an engine is away, is retried with backoff until
-        it succeeds. One that fails otherwise is processed event by event, and the event that fails is skipped.
-        """
+    def run(self, process: Process) -> None:
+        """Process batches until `stop`. Between two reads, retry the batch that has waited longest for its turn."""
         try:
             while not self._stopping.is_set():
-                records = self.read(limit=MAX_RECORDS, timeout=READ_TIMEOUT)
-                if records and self._process(records, process, retry_on):
-                    self._store(records)
-                self._measure_lag()
+                self._turned_at = time.monotonic()
+                records = self.read(limit=MAX_RECORDS, timeout=self._seconds_to_next_retry())
+                if records:
+                    self._process(records, process)
+                self._retry_one(process)
+                self._measure()
         finally:
             self.close()
 
     def stop(self) -> None:
         """Finish the batch under way, commit it, and leave the group. Safe in a signal handler."""
         self._stopping.set()
+
+    def require_progress(self) -> None:
+        """Raises `StoreUnavailable` while a partition waits for a retry, or when `run` makes no progress at all."""
+        if stalled := self._stalled():
+            raise StoreUnavailable("; ".join(map(str, stalled)))
+        if (idle := time.monotonic() - self._turned_at) > MAX_IDLE_SECONDS:
+            raise StoreUnavailable(f"Events have been under way for {idle:.0f} s")
 
     def read(self, *, limit: int = 500, timeout: float = 1.0) -> list[Record]:
         """Up to `limit` records, as soon as there is one. Empty after `timeout`, also while no broker answers."""
@@ -111,8 +149,11 @@ class EventConsumer:
             raise EventLogUnavailable("The partition has moved to another consumer") from error
 
     def lag(self) -> int:
-        """Events between the position and the end of the partitions, as far as the brokers' last answers tell."""
-        total = 0
+        """Events not processed yet: those that wait for a retry, and those up to the end of the partitions.
+
+        Knows the end from the brokers' last answers.
+        """
+        total = sum(len(waiting.records) for waiting in self._waiting.values())
         for place in self._consumer.position(self._consumer.assignment()):
             _, end = self._consumer.get_watermark_offsets(place, cached=True)
             total += max(0, end - place.offset) if place.offset >= 0 else 0
@@ -121,25 +162,75 @@ class EventConsumer:
     def close(self) -> None:
         self._consumer.close()
 
-    def _process(self, records: Sequence[Record], process: Process, retry_on: tuple[type[Exception], ...]) -> bool:
-        """Process a batch; False when stopped before that: the batch will be read again."""
-        attempt = 0
-        while True:
-            try:
-                process(records)
-                return True
-            except retry_on as error:
-                log.warning("%d events wait: %s", len(records), error)
-            except Exception:
-                log.exception("%d events failed", len(records))
-                if len(records) > 1:
-                    return all(self._process([record], process, retry_on) for record in records)
-                EVENTS_SKIPPED.inc()
-                log.warning("skipped %s[%d] at %d", records[0].topic, records[0].partition, records[0].offset)
-                return True
-            if self._stopping.wait(self._retry.pause(min(attempt, 10))):
-                return False
-            attempt += 1
+    def _process(self, records: Sequence[Record], process: Process) -> None:
+        """Process a batch, or pause its partitions and have each retried alone."""
+        try:
+            process(records)
+        except Exception as error:  # noqa: BLE001 - logged when a partition fails alone
+            FANOUT_RETRIES.labels(_reason(error)).inc()
+            assigned = {(each.topic, each.partition) for each in self._consumer.assignment()}
+            for place, batch in _by_partition(records).items():
+                if place in assigned:
+                    self._waiting[place] = WaitingBatch(batch)
+                    self._consumer.pause([TopicPartition(*place)])
+        else:
+            self._store(records)
+
+    def _seconds_to_next_retry(self) -> float:
+        if not self._waiting:
+            return READ_TIMEOUT
+        due = min(waiting.due for waiting in self._waiting.values())
+        return max(0.0, min(READ_TIMEOUT, due - time.monotonic()))
+
+    def _retry_one(self, process: Process) -> None:
+        """One at a time: while an engine does not answer, each attempt may take seconds."""
+        if not self._waiting:
+            return
+        place, waiting = min(self._waiting.items(), key=lambda item: item[1].due)
+        if waiting.due > time.monotonic():
+            return
+        records = waiting.records[:1] if waiting.one_by_one else waiting.records
+        try:
+            process(records)
+        except Exception as error:  # noqa: BLE001 - retried, whatever it is
+            self._postpone(waiting, error)
+            return
+        self._store(records)
+        left = waiting.records[len(records) :]
+        if left:
+            self._waiting[place] = WaitingBatch(left, one_by_one=True)
+        else:
+            del self._waiting[place]
+            self._consumer.resume([TopicPartition(*place)])
+
+    def _postpone(self, waiting: WaitingBatch, error: Exception) -> None:
+        """Back off. After an unexpected error of several events, try one at a time at once, to find the one."""
+        FANOUT_RETRIES.labels(_reason(error)).inc()
+        waiting.error = f"{type(error).__name__}: {error}"
+        now = time.monotonic()
+        is_unexpected = not isinstance(error, Unavailable)
+        if is_unexpected and len(waiting.records) > 1 and not waiting.one_by_one:
+            waiting.one_by_one = True
+            return
+        if now >= waiting.log_due:
+            waiting.log_due = now + LOG_INTERVAL
+            log.log(
+                logging.ERROR if is_unexpected else logging.WARNING, "%s", waiting, exc_info=is_unexpected and error
+            )
+        waiting.attempts += 1
+        waiting.due = now + self._retry.pause(min(waiting.attempts - 1, 10))
+
+    def _stalled(self) -> list[WaitingBatch]:
+        return [waiting for waiting in tuple(self._waiting.values()) if waiting.attempts]
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """Partitions move: their next owner reads the waiting events again."""
+        for partition in partitions:
+            if self._waiting.pop((partition.topic, partition.partition), None) is not None:
+                with suppress(KafkaException):  # the partition was lost already
+                    self._consumer.resume([partition])
+        if self._on_revoke is not None:
+            self._on_revoke()
 
     def _store(self, records: Sequence[Record]) -> None:
         """An offset that is not committed costs a repetition, which consumers tolerate."""
@@ -148,11 +239,23 @@ class EventConsumer:
         except EventLogUnavailable as error:
             log.warning("offsets were not committed: %s", error.detail)
 
-    def _measure_lag(self) -> None:
+    def _measure(self) -> None:
+        FANOUT_STALLED.set(len(self._stalled()))
         now = time.monotonic()
         if now >= self._lag_due:
             self._lag_due = now + LAG_INTERVAL
             CONSUMER_LAG.set(self.lag())
+
+
+def _by_partition(records: Sequence[Record]) -> dict[Place, list[Record]]:
+    batches: dict[Place, list[Record]] = {}
+    for record in records:
+        batches.setdefault((record.topic, record.partition), []).append(record)
+    return batches
+
+
+def _reason(error: Exception) -> str:
+    return "unavailable" if isinstance(error, Unavailable) else "unexpected"
 
 
 def _record(message: Message) -> Record | None:

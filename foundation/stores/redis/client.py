@@ -1,7 +1,8 @@
 """Clients of Redis with short timeouts.
 
-Redis may disappear and come back empty at any time. Clients reconnect by themselves; callers get `StoreUnavailable`
-and decide whether to go on without.
+Redis may disappear and come back empty at any time, or answer with an error: out of memory, read-only after a
+failover, loading. All of this means that Redis is away. Clients reconnect by themselves; callers get
+`StoreUnavailable` and decide whether to go on without.
 """
 
 from collections.abc import Iterator
@@ -13,12 +14,14 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, MaxConnectionsError, TimeoutError
+from redis.exceptions import MasterDownError, ReadOnlyError, RedisError
 from redis.retry import Retry
 
 from foundation.stores.errors import StoreUnavailable
 
-_AWAY = (ConnectionError, TimeoutError, BusyLoadingError, MaxConnectionsError)
+# Written and refreshed to learn whether Redis takes writes. Holds nothing.
+PROBE_KEY = "limit:readyz"
+PROBE_TTL = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class RedisOptions:
             "socket_timeout": self.answer_timeout,
             "max_connections": self.pool_size,
             "health_check_interval": 15,
+            # After a failover the server at the other end may be a replica: connect anew, then try once more.
+            "retry_on_error": [ReadOnlyError, MasterDownError],
             # With protocol 3 the client formats every delivery for its debug log, also when that is off.
             "protocol": 2,
         }
@@ -56,8 +61,14 @@ def connect_async(options: RedisOptions) -> "redis.asyncio.Redis":
 
 @contextmanager
 def naming_failures() -> Iterator[None]:
-    """Turn every exception that means "Redis is away" into `StoreUnavailable`."""
+    """Turn every error of Redis, or of the connection to it, into `StoreUnavailable`."""
     try:
         yield
-    except _AWAY as error:
-        raise StoreUnavailable(f"Redis did not answer ({type(error).__name__})") from error
+    except (RedisError, OSError) as error:
+        raise StoreUnavailable(f"Redis cannot serve this ({type(error).__name__})") from error
+
+
+def require_writable(client: "redis.Redis") -> None:
+    """Write a key that expires. Raises `StoreUnavailable`: a Redis that only answers a ping is not ready."""
+    with naming_failures():
+        client.set(PROBE_KEY, b"", ex=PROBE_TTL)

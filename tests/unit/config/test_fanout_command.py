@@ -21,7 +21,7 @@ def test_the_command_runs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock()
     monkeypatch.setattr(fanout, "fanout", made)
     monkeypatch.setattr(fanout.signal, "signal", Mock())  # type: ignore[attr-defined]
-    fanout.Command().handle(metrics_port=0)
+    fanout.Command().handle(metrics_port=0, metrics_host="127.0.0.1")
     made.return_value.run.assert_called_once()
 
 

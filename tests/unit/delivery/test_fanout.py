@@ -1,21 +1,26 @@
 """From events to deliveries, with fakes of the engines."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from time import monotonic, sleep
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from redis.exceptions import RedisError
+from confluent_kafka import TopicPartition
+from redis.exceptions import BusyLoadingError, NoScriptError, OutOfMemoryError, ReadOnlyError
 
 from delivery.fanout.processor import MAX_GAP, Gaps, Parcel, Processor, payloads
 from delivery.parts import Fanout
 from foundation.kernel.events import Event
 from foundation.kernel.retry import RetryPolicy
+from foundation.rest.health import EngineProbes
 from foundation.stores.errors import StoreUnavailable
 from foundation.stores.kafka import EventConsumer, KafkaOptions, Record
-from foundation.stores.metrics import EVENTS_SKIPPED
+from foundation.stores.kafka.consumer import MAX_IDLE_SECONDS
+from foundation.stores.metrics import EVENTS_SKIPPED, FANOUT_RETRIES, FANOUT_STALLED
 
 
 class FakeMembers:
@@ -29,6 +34,8 @@ class FakeMembers:
     def invalidate(self, chat_ids: Iterable[str]) -> None:
         self.invalidated += chat_ids
 
+    def forget_reads(self) -> None: ...
+
 
 class FakeRoutes:
     def __init__(self, connections: dict[str, list[str]]) -> None:
@@ -38,7 +45,7 @@ class FakeRoutes:
 
     def connections_of(self, groups: Sequence[Iterable[str]]) -> list[list[str]]:
         if self.away:
-            raise RedisError("Redis is away")
+            raise StoreUnavailable("Redis is away")
         return [[found for user in users for found in self.connections.get(user, ())] for users in groups]
 
     def publish(self, payloads: Mapping[str, bytes]) -> set[str]:
@@ -155,16 +162,43 @@ class TestGaps:
     def test_a_batch_that_failed_is_delivered_again(self) -> None:
         world = World()
         world.routes.away = True
-        with pytest.raises(RedisError):
+        with pytest.raises(StoreUnavailable):
             world.processor.process([persisted(1)])
         world.routes.away = False
         world.processor.process([persisted(1)])
         assert world.seen_by("g1.bob") == [1]
 
+    def test_a_worker_that_starts_between_two_swapped_events_delivers_both(self) -> None:
+        world = World(stored=range(1, 10))
+        world.processor.process([persisted(6)])
+        world.processor.process([persisted(5)])
+        world.processor.process([persisted(7), persisted(5), persisted(6)])
+        assert world.seen_by("g1.bob") == [6, 5, 7]
+        assert world.reads == []
+
+    @pytest.mark.parametrize("wrong", [2, 100, 10**12])
+    def test_an_event_with_a_sequence_that_its_chat_has_not_reached_hides_no_message(self, wrong: int) -> None:
+        """The sequence alone does not show that the event is wrong; DynamoDB has no such messages."""
+        world = World()
+        world.processor.process([persisted(sequence) for sequence in range(50, 60)])
+        world.processor.process([persisted(60 + wrong)])
+        for sequence in (60, 61, 62):
+            world.processor.process([persisted(sequence)])
+        assert [sequence for sequence in world.seen_by("g1.bob") if sequence < 60 + wrong] == list(
+            range(50, min(63, 60 + wrong))
+        )
+
+    def test_an_event_with_a_sequence_of_long_ago_hides_no_message(self) -> None:
+        world = World()
+        world.processor.process([persisted(1000), persisted(1001)])
+        world.processor.process([persisted(1)])
+        world.processor.process([persisted(1002)])
+        assert world.seen_by("g1.bob") == [1000, 1001, 1, 1002]
+
     def test_memory_is_bounded(self) -> None:
         gaps = Gaps(lambda *_: [], capacity=2)
         for chat in ("a", "b", "c"):
-            gaps.advance(chat, 5)
+            gaps.advance(chat, [message(5)])
         assert gaps.complete("a", [message(9)]) == [message(9)]
         assert gaps.complete("c", [message(5)]) == []
 
@@ -187,21 +221,75 @@ class TestNotices:
             assert world.routes.frames_for(connection) == [{"type": "membership_changed", **change}]
 
 
+DEEP: Any = json.loads("[" * 500 + "]" * 500)
+
+
+WRONG_FIELDS: list[dict[str, Any]] = [
+    {"sequence": "1"},
+    {"sequence": True},
+    {"sequence": 1.0},
+    {"sequence": 0},
+    {"sequence": -1},
+    {"sequence": 2**53},
+    {"sequence": 2**64},
+    {"sequence": None},
+    {"chat_id": 5},
+    {"chat_id": "c" * 3000},
+    {"message_id": ["m"]},
+    {"content": 5},
+    {"sender_id": {}},
+    {"created_at": None},
+    {"type": "connected"},
+    {"extra": DEEP},
+]
+
+
+def envelope(**fields: Any) -> bytes:
+    """A message's envelope with other fields, as JSON that the standard library writes."""
+    sound = json.loads(persisted(2).value)
+    return json.dumps({**sound, **fields}).encode()
+
+
 class TestMalformed:
     @pytest.mark.parametrize(
         "value",
         [
             b"not json",
-            record("MessagePersisted", {"chat_id": "chat", "sequence": "1", "message_id": "m"}).value,
-            record("MembershipChanged", {"chat_id": "chat"}).value,
-            record("ChatCreated", {"chat_id": "chat", "initial_members": None}).value,
+            b"[" * 2000,
+            b"[]",
+            envelope(event_time="0001-01-01T00:00:00+23:59"),
+            envelope(event_time="9999-12-31T23:59:59-23:59"),
+            envelope(event_time="2026-02-30T00:00:00Z"),
+            envelope(event_time=1),
+            envelope(event_type=["MessagePersisted"]),
+            envelope(payload=[]),
+            *(envelope(payload={**message(2), **wrong}) for wrong in WRONG_FIELDS),
+            envelope(event_type="MembershipChanged", payload={"chat_id": "chat"}),
+            envelope(event_type="MembershipChanged", payload={"chat_id": "chat", "user_id": ["bob"]}),
+            envelope(event_type="MembershipChanged", payload={"chat_id": "chat", "user_id": "bob", "type": "error"}),
+            envelope(event_type="ChatCreated", payload={"chat_id": "chat", "initial_members": None}),
+            envelope(event_type="ChatCreated", payload={"chat_id": "chat", "initial_members": ["bob", 1]}),
+            envelope(event_type="ChatCreated", payload={"chat_id": "chat", "initial_members": [], "type": "error"}),
         ],
     )
-    def test_a_malformed_event_is_skipped_and_stops_nothing(self, value: bytes) -> None:
+    def test_a_malformed_event_is_skipped_by_its_place_and_the_chat_goes_on(
+        self, value: bytes, caplog: pytest.LogCaptureFixture
+    ) -> None:
         world = World()
+        skipped = EVENTS_SKIPPED._value.get()
         broken = Record("messages.persisted", 0, 7, "chat", value, {})
         world.processor.process([broken, persisted(1)])
-        assert world.seen_by("g1.bob") == [1]
+        world.processor.process([persisted(2)])
+        assert world.seen_by("g1.bob") == [1, 2]
+        assert [frame["type"] for frame in world.routes.frames_for("g1.bob")] == ["message", "message"]
+        assert EVENTS_SKIPPED._value.get() == skipped + 1
+        assert "skipped messages.persisted[0] at 7" in caplog.text
+
+    def test_fields_of_a_newer_version_are_passed_on(self) -> None:
+        world = World()
+        new = message(1, mentions=["user_1"], reply_to=5)
+        world.processor.process([record("MessagePersisted", new)])
+        assert world.routes.frames_for("g1.bob") == [{**new, "type": "message"}]
 
 
 class TestRouting:
@@ -214,84 +302,216 @@ class TestRouting:
         }
 
 
-class FakeConsumer(EventConsumer):
-    """Reads one batch, then stops; records the offsets that are stored."""
+class FakeKafka:
+    """The client library's consumer: partitions of `messages.persisted` with records, paused and resumed."""
 
-    def __init__(self, batch: list[Record]) -> None:
-        super().__init__(
-            KafkaOptions(bootstrap_servers="fake"),
-            group="fanout",
-            retry=RetryPolicy(first_pause=0.001, longest_pause=0.001),
-        )
-        self.batch = batch
-        self.stored: list[Record] = []
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.queue = list(records)
+        self.partitions = {record.partition for record in records}
+        self.paused: set[int] = set()
+        self.stored: dict[int, int] = {}
+        self.on_empty: Callable[[], None] = lambda: None
+        self.on_revoke: Callable[[object, list[TopicPartition]], None] = lambda *_: None
         self.is_closed = False
 
-    def read(self, *, limit: int = 500, timeout: float = 1.0) -> list[Record]:
-        batch, self.batch = self.batch, []
-        if not batch:
-            self.stop()
-        return batch
+    def subscribe(self, topics: list[str], *, on_revoke: Callable[[object, list[TopicPartition]], None]) -> None:
+        self.on_revoke = on_revoke
 
-    def store_offsets(self, records: Sequence[Record]) -> None:
-        self.stored += records
+    def poll(self, timeout: float) -> Mock | None:
+        found = self.consume(1, timeout)
+        if not found:
+            self.on_empty()
+            sleep(min(timeout, 0.001))
+        return found[0] if found else None
 
-    def lag(self) -> int:
-        return 0
+    def consume(self, limit: int, timeout: float) -> list[Mock]:
+        found = [record for record in self.queue if record.partition not in self.paused][:limit]
+        self.queue = [record for record in self.queue if record not in found]
+        return [_message(record) for record in found]
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("messages.persisted", partition) for partition in self.partitions]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused |= {each.partition for each in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.paused -= {each.partition for each in partitions}
+
+    def store_offsets(self, *, offsets: list[TopicPartition]) -> None:
+        self.stored |= {each.partition: each.offset for each in offsets}
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        return []
 
     def close(self) -> None:
         self.is_closed = True
 
 
-class FailingProcessor:
-    """Raises `error` for the first calls, and for every batch with a record of `poison`'s offset."""
+def _message(record: Record) -> Mock:
+    return Mock(
+        error=lambda: None,
+        topic=lambda: record.topic,
+        partition=lambda: record.partition,
+        offset=lambda: record.offset,
+        key=record.key.encode,
+        value=lambda: record.value,
+        headers=list,
+    )
 
-    def __init__(self, error: Exception, *, failures: int = 0, poison: int | None = None) -> None:
-        self.error, self.failures, self.poison = error, failures, poison
+
+class FakeProcessor:
+    """Raises what `fails` returns for a batch, if anything."""
+
+    def __init__(self, fails: Callable[[Sequence[Record]], Exception | None]) -> None:
+        self.fails = fails
         self.processed: list[Record] = []
 
     def process(self, records: Sequence[Record]) -> None:
-        self.failures -= 1
-        if self.failures >= 0 or self.poison in {record.offset for record in records}:
-            raise self.error
+        if (error := self.fails(records)) is not None:
+            raise error
         self.processed += records
 
 
-@pytest.fixture
-def _no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("foundation.stores.kafka.consumer.Consumer", Mock())
+class Worker:
+    """A fanout worker on fakes, with a retry policy of a millisecond."""
 
-
-@pytest.mark.usefixtures("_no_kafka")
-class TestFanout:
-    @pytest.mark.parametrize("error", [StoreUnavailable("away"), RedisError("away")])
-    def test_while_an_engine_is_away_the_batch_is_retried_and_its_offsets_are_stored_after_that(
-        self, error: Exception
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        records: Sequence[Record],
+        fails: Callable[[Sequence[Record]], Exception | None],
     ) -> None:
-        consumer, processor = FakeConsumer([persisted(1)]), FailingProcessor(error, failures=3)
-        Fanout(consumer, processor).run()  # type: ignore[arg-type]
-        assert (processor.processed, consumer.stored) == ([persisted(1)], [persisted(1)])
-        assert consumer.is_closed
+        self.kafka, self.processor = FakeKafka(records), FakeProcessor(fails)
+        monkeypatch.setattr("foundation.stores.kafka.consumer.Consumer", lambda _configuration: self.kafka)
+        retry = RetryPolicy(first_pause=0.001, longest_pause=0.001)
+        self.consumer = EventConsumer(KafkaOptions(bootstrap_servers="fake"), group="fanout", retry=retry)
+        self.fanout = Fanout(self.consumer, self.processor, EngineProbes({}))  # type: ignore[arg-type]
 
-    def test_stopped_while_an_engine_is_away_it_stores_no_offsets(self) -> None:
-        consumer = FakeConsumer([persisted(1)])
-        processor = FailingProcessor(StoreUnavailable("away"), failures=10**6)
-        fanout = Fanout(consumer, processor)  # type: ignore[arg-type]
-        read = consumer.read
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        """Run; stop when there is nothing to read and the condition holds."""
+        deadline = monotonic() + 10
 
-        def read_and_stop(*, limit: int, timeout: float) -> list[Record]:
-            fanout.stop()
-            return read(limit=limit, timeout=timeout)
+        def stop_if_done() -> None:
+            if condition() or monotonic() > deadline:
+                self.fanout.stop()
 
-        consumer.read = read_and_stop  # type: ignore[method-assign, assignment]
-        fanout.run()
-        assert consumer.stored == []
-        assert consumer.is_closed
+        self.kafka.on_empty = stop_if_done
+        self.fanout.run()
+        assert condition()
+        assert self.kafka.is_closed
 
-    def test_an_event_that_always_fails_is_skipped_and_the_others_of_its_batch_are_delivered(self) -> None:
-        batch = [persisted(1), persisted(2), persisted(3)]
-        consumer, processor = FakeConsumer(batch), FailingProcessor(ZeroDivisionError(), poison=2)
-        before = EVENTS_SKIPPED._value.get()
-        Fanout(consumer, processor).run()  # type: ignore[arg-type]
-        assert (processor.processed, consumer.stored) == ([persisted(1), persisted(3)], batch)
-        assert EVENTS_SKIPPED._value.get() == before + 1
+
+def at(partition: int, offset: int) -> Record:
+    return replace(persisted(offset, chat=f"chat{partition}"), partition=partition)
+
+
+def failing_first(attempts: int, error: Exception) -> Callable[[Sequence[Record]], Exception | None]:
+    left = iter(range(attempts))
+    return lambda _: error if next(left, None) is not None else None
+
+
+ERRORS = [
+    StoreUnavailable("away"),
+    OutOfMemoryError("OOM command not allowed"),
+    ReadOnlyError("READONLY You can't write against a read only replica."),
+    BusyLoadingError("LOADING"),
+    NoScriptError("NOSCRIPT"),
+    TimeoutError(),
+    ZeroDivisionError(),
+]
+
+
+class TestFanout:
+    @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+    def test_whatever_fails_is_retried_until_it_succeeds_and_its_offsets_are_stored_after_that(
+        self, error: Exception, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        batch = [at(0, 1), at(0, 2), at(1, 1)]
+        worker = Worker(monkeypatch, batch, failing_first(5, error))
+        skipped = EVENTS_SKIPPED._value.get()
+        worker.run_until(lambda: len(worker.processor.processed) == 3)
+        assert all(record in worker.processor.processed for record in batch)
+        assert worker.kafka.stored == {0: 3, 1: 2}
+        assert EVENTS_SKIPPED._value.get() == skipped
+
+    def test_stopped_while_an_engine_is_away_it_stores_no_offsets(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker = Worker(monkeypatch, [at(0, 1)], lambda _: StoreUnavailable("away"))
+        worker.run_until(lambda: len(worker.consumer._stalled()) == 1)
+        assert worker.kafka.stored == {}
+
+    def test_a_partition_that_fails_does_not_hold_up_the_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nor events that arrive later in other partitions; those of its own wait."""
+        batch = [at(0, 1), at(1, 1), at(2, 1), at(0, 2), at(1, 2)]
+
+        def fails(records: Sequence[Record]) -> Exception | None:
+            return StoreUnavailable("throttled") if any(each.partition == 0 for each in records) else None
+
+        worker = Worker(monkeypatch, batch, fails)
+        pause, later = worker.kafka.pause, [at(0, 3), at(1, 3)]
+
+        def pause_and_receive(partitions: list[TopicPartition]) -> None:
+            pause(partitions)
+            worker.kafka.queue += later
+            later.clear()
+
+        worker.kafka.pause = pause_and_receive  # type: ignore[method-assign]
+        worker.run_until(lambda: len(worker.processor.processed) == 4 and bool(worker.consumer._stalled()))
+        assert worker.kafka.stored == {1: 4, 2: 2}
+        assert worker.kafka.paused == {0}
+        assert worker.kafka.queue == [at(0, 3)]
+
+    def test_an_event_that_always_fails_stops_its_partition_and_is_told_not_skipped(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        batch = [*(at(0, offset) for offset in range(1, 6)), at(1, 1)]
+
+        def fails(records: Sequence[Record]) -> Exception | None:
+            return ZeroDivisionError("a bug") if at(0, 3) in records else None
+
+        worker = Worker(monkeypatch, batch, fails)
+        worker.run_until(lambda: bool(worker.consumer._stalled()) and FANOUT_STALLED._value.get() == 1)
+        assert worker.kafka.stored == {0: 3, 1: 2}
+        with pytest.raises(StoreUnavailable, match=r"messages.persisted\[0\] waits at 3: ZeroDivisionError: a bug"):
+            worker.consumer.require_progress()
+        assert worker.consumer.lag() == 3
+        assert "Traceback" in caplog.text
+
+    def test_once_it_is_fixed_its_partition_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        batch = [at(0, 1), at(0, 2), at(0, 3)]
+        left = iter(range(10))
+
+        def fails(records: Sequence[Record]) -> Exception | None:
+            return ZeroDivisionError() if at(0, 2) in records and next(left, None) is not None else None
+
+        worker = Worker(monkeypatch, batch, fails)
+        worker.run_until(lambda: worker.processor.processed == batch and not worker.kafka.paused)
+        assert worker.kafka.stored == {0: 4}
+        assert FANOUT_STALLED._value.get() == 0
+        worker.consumer.require_progress()
+
+    def test_retries_are_counted_by_their_reason(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = FANOUT_RETRIES.labels("unavailable")._value.get()
+        worker = Worker(monkeypatch, [at(0, 1)], failing_first(3, StoreUnavailable("away")))
+        worker.run_until(lambda: len(worker.processor.processed) == 1)
+        assert FANOUT_RETRIES.labels("unavailable")._value.get() == before + 3
+
+    def test_events_of_a_partition_that_moves_away_are_left_to_its_next_owner(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worker = Worker(monkeypatch, [at(0, 1)], lambda _: StoreUnavailable("away"))
+
+        def is_moved() -> bool:
+            if worker.consumer._stalled():
+                worker.kafka.on_revoke(None, [TopicPartition("messages.persisted", 0)])
+            return not worker.kafka.queue and not worker.consumer._waiting
+
+        worker.run_until(is_moved)
+        assert (worker.kafka.stored, worker.kafka.paused) == ({}, set())
+
+    def test_a_loop_that_stands_still_is_no_progress(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker = Worker(monkeypatch, [], lambda _: None)
+        worker.consumer.require_progress()
+        worker.consumer._turned_at -= MAX_IDLE_SECONDS + 1
+        with pytest.raises(StoreUnavailable):
+            worker.consumer.require_progress()

@@ -12,7 +12,7 @@ from delivery.gateway import frames, hub
 from delivery.gateway.closing import Close
 from delivery.gateway.coalescer import Coalescer
 from delivery.gateway.hub import Hub
-from delivery.stores.connections import Registration
+from delivery.stores.connections import CONNECTION_TTL, Registration
 from foundation.kernel.ids import ConnectionId, SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
 
@@ -265,6 +265,20 @@ class TestRegistering:
         (batch,) = (call.args[0] for call in register.await_args_list)
         assert len(batch) == hub.REGISTER_BATCH
         assert len(made._registered) == len(sockets)
+
+    async def test_a_socket_whose_refresh_was_late_is_told_to_resync(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """While Redis refused to refresh it, its entries may have expired, and deliveries were lost."""
+        monkeypatch.setattr(hub, "RESYNC_SPREAD", 0.0)
+        made, registry = hub_with_registry()
+        late, timely = FakeSocket("late"), FakeSocket("timely")
+        for socket in (late, timely):
+            await made.add(socket)
+        late.registered_at -= CONNECTION_TTL
+        timely.registered_at -= hub.REFRESH_AFTER + 1
+        await tend_once(made)
+        await asyncio.wait_for(late.has_frames.wait(), 10)
+        assert [orjson.loads(frame.payload) for frame in late.frames] == [{"type": "resync"}]
+        assert timely.frames == []
 
 
 class TestConnectionsOfAUser:

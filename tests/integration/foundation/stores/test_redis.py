@@ -1,10 +1,14 @@
 """The client for threads: it reconnects by itself, and names its failures."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 import redis
+from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.redis.client import RedisOptions, connect, naming_failures
+from foundation.stores.redis.client import RedisOptions, connect, naming_failures, require_writable
+from foundation.stores.redis.limits import Limit, RateLimiter
 
 
 @pytest.fixture
@@ -28,3 +32,46 @@ class TestConnections:
     def test_a_redis_that_is_away_is_store_unavailable(self) -> None:
         with pytest.raises(StoreUnavailable), naming_failures():
             get(connect(RedisOptions("redis://127.0.0.1:1/0")), "a")
+
+
+def out_of_memory(client: redis.Redis) -> None:
+    client.config_set("maxmemory", "1mb")
+
+
+def read_only(client: redis.Redis) -> None:
+    client.replicaof("127.0.0.1", "1")
+
+
+class TestErrors:
+    """A Redis that answers with errors is away, like one that does not answer."""
+
+    @pytest.fixture(autouse=True)
+    def _well_again(self, redis_client: redis.Redis) -> Iterator[None]:
+        yield
+        redis_client.replicaof("NO", "ONE")
+        redis_client.config_set("maxmemory", "0")
+
+    @pytest.mark.parametrize("error", [OutOfMemoryError, ReadOnlyError, NoScriptError, ResponseError])
+    def test_every_error_of_redis_is_store_unavailable(self, error: type[Exception]) -> None:
+        with pytest.raises(StoreUnavailable, match=error.__name__), naming_failures():
+            raise error("a message that is not passed on")
+
+    @pytest.mark.parametrize("break_it", [out_of_memory, read_only])
+    def test_writes_that_redis_refuses_are_store_unavailable_and_it_is_not_ready(
+        self, client: redis.Redis, redis_client: redis.Redis, break_it: Callable[[redis.Redis], None]
+    ) -> None:
+        require_writable(client)
+        break_it(redis_client)
+        assert client.ping()
+        with pytest.raises(StoreUnavailable):
+            require_writable(client)
+        with pytest.raises(StoreUnavailable):
+            RateLimiter(client).take(Limit("reads", rate=1, burst=1), "ann")
+
+    def test_after_a_failover_the_client_connects_anew(self, client: redis.Redis, redis_client: redis.Redis) -> None:
+        """The address now leads to another server, but a connection leads to the old one until it is closed."""
+        before = client.client_id()
+        read_only(redis_client)
+        with pytest.raises(StoreUnavailable):
+            require_writable(client)
+        assert client.client_id() != before
