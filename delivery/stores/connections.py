@@ -19,7 +19,7 @@ import redis.asyncio
 
 from foundation.kernel.ids import ConnectionId, SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.redis.client import PROBE_KEY, PROBE_TTL, naming_failures
+from foundation.stores.redis.client import AWAY, PROBE_KEY, PROBE_TTL, away, naming_failures
 
 log = logging.getLogger(__name__)
 
@@ -283,5 +283,8 @@ class MemberCache:
 @contextmanager
 def _pipeline(client: "redis.Redis", *, transaction: bool = False) -> Iterator[Any]:
     """Commands for one round trip. Raises `StoreUnavailable` if any of them fails."""
-    with naming_failures(), client.pipeline(transaction=transaction) as pipe:
-        yield pipe
+    try:
+        with client.pipeline(transaction=transaction) as pipe:
+            yield pipe
+    except AWAY as error:
+        raise away(error) from error

@@ -1,5 +1,6 @@
 """Kafka's protocol: order per key, committed offsets, and a broker that is gone."""
 
+import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -121,6 +122,45 @@ class TestProgress:
         again = second.wait_for({chat}, 1)
         second.consumer.close()
         assert [Event.decode(record.value).payload["sequence"] for record in again] == [3]
+
+    def test_events_that_wait_when_partitions_move_are_processed_and_no_partition_stays_paused(
+        self, producer: EventProducer, kafka_options: KafkaOptions, group: str
+    ) -> None:
+        kafka_options = replace(kafka_options, session_timeout_ms=6000)
+        chats = {f"chat_{uuid.uuid4()}" for _ in range(20)}
+        is_broken = threading.Event()
+        is_broken.set()
+        processed: list[tuple[str, int]] = []
+
+        def process(records: Sequence[Record]) -> None:
+            if is_broken.is_set():
+                raise StoreUnavailable("away")
+            processed.extend((each.key, Event.decode(each.value).payload["sequence"]) for each in records)
+
+        def run() -> EventConsumer:
+            consumer = EventConsumer(kafka_options, group=group, topics=[MESSAGES_PERSISTED])
+            running.append((consumer, threading.Thread(target=consumer.run, args=[process])))
+            running[-1][1].start()
+            return consumer
+
+        def is_done(sequence: int) -> bool:
+            return {(chat, sequence) for chat in chats} <= set(processed)
+
+        running: list[tuple[EventConsumer, threading.Thread]] = []
+        try:
+            producer.publish_and_wait([outgoing(chat, 1) for chat in chats])
+            first = run()
+            eventually(lambda: len(first._stalled()) > 1, within=20)
+            second = run()
+            eventually(second._stalled, within=20)
+            is_broken.clear()
+            eventually(lambda: is_done(1), within=20)
+            producer.publish_and_wait([outgoing(chat, 2) for chat in chats])
+            eventually(lambda: is_done(2), within=20)
+        finally:
+            for consumer, thread in running:
+                consumer.stop()
+                thread.join(20)
 
 
 class TestAdministration:

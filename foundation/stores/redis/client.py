@@ -19,6 +19,7 @@ from redis.retry import Retry
 
 from foundation.stores.errors import StoreUnavailable
 
+AWAY = (RedisError, OSError)
 # Written and refreshed to learn whether Redis takes writes. Holds nothing.
 PROBE_KEY = "limit:readyz"
 PROBE_TTL = 10
@@ -64,8 +65,12 @@ def naming_failures() -> Iterator[None]:
     """Turn every error of Redis, or of the connection to it, into `StoreUnavailable`."""
     try:
         yield
-    except (RedisError, OSError) as error:
-        raise StoreUnavailable(f"Redis cannot serve this ({type(error).__name__})") from error
+    except AWAY as error:
+        raise away(error) from error
+
+
+def away(error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(f"Redis cannot serve this ({type(error).__name__})")
 
 
 def require_writable(client: "redis.Redis") -> None:
