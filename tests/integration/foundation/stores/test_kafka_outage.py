@@ -118,12 +118,13 @@ class TestKafkaAway:
 
 class TestFatalError:
     def test_a_producer_that_failed_for_good_is_replaced_and_nothing_is_lost_or_out_of_order(
-        self, producer: EventProducer, options: KafkaOptions
+        self, producer: EventProducer, engine: AnyKafka, options: KafkaOptions
     ) -> None:
-        waiting = [publish(producer, outgoing("fatal", number), timeout=30) for number in range(200)]
-        fail_for_good(producer._producer)
-        waiting += [publish(producer, outgoing("fatal", number), timeout=30) for number in range(200, 210)]
-        assert any(isinstance(each.exception(30), EventLogUnavailable) for each in waiting)
+        with halted(engine.process.pid):
+            waiting = [publish(producer, outgoing("fatal", number), timeout=30) for number in range(200)]
+            fail_for_good(producer._producer)
+            waiting += [publish(producer, outgoing("fatal", number), timeout=30) for number in range(200, 210)]
+        assert all(isinstance(each.exception(30), EventLogUnavailable) for each in waiting[200:])
         eventually(lambda: producer.queued == 0)
         producer.publish_and_wait([outgoing("fatal", 210)], timeout=30)
         assert list(dict.fromkeys(read(options, "fatal", 211))) == list(range(211))
