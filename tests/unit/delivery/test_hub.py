@@ -269,7 +269,7 @@ class TestRegistering:
     async def test_a_socket_whose_refresh_was_late_is_told_to_resync(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """While Redis refused to refresh it, its entries may have expired, and deliveries were lost."""
         monkeypatch.setattr(hub, "RESYNC_SPREAD", 0.0)
-        made, registry = hub_with_registry()
+        made, _ = hub_with_registry()
         late, timely = FakeSocket("late"), FakeSocket("timely")
         for socket in (late, timely):
             await made.add(socket)
