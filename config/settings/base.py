@@ -51,6 +51,11 @@ FAST_SOCKETS = env.text("FAST_SOCKETS", "1") != "0"
 HTTP_REQUESTS = env.whole("HTTP_REQUESTS", 200)
 HTTP_REQUESTS_PER_USER = env.whole("HTTP_REQUESTS_PER_USER", 4)
 MAX_BODY_BYTES = 256 * 1024
+MAX_CONNECTIONS_PER_ADDRESS = env.whole("MAX_CONNECTIONS_PER_ADDRESS", 1_000)
+REQUEST_TIMEOUT = env.number("REQUEST_TIMEOUT", 30)
+RESPONSE_TIMEOUT = env.number("RESPONSE_TIMEOUT", 30)
+ADMIN_HOST = env.text("ADMIN_HOST", "127.0.0.1")
+ADMIN_PORT = env.whole("ADMIN_PORT", 0) or None
 
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
@@ -117,8 +122,13 @@ LOGGING: dict[str, Any] = {
         "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
         "json": {"()": "foundation.kernel.logs.JsonFormatter"},
     },
-    "filters": {"unforeseen": {"()": "foundation.kernel.logs.OnlyUnforeseen"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["unforeseen"]}},
+    "filters": {
+        "unforeseen": {"()": "foundation.kernel.logs.OnlyUnforeseen"},
+        "repeats": {"()": "foundation.kernel.logs.RepeatLimit"},
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["unforeseen", "repeats"]}
+    },
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "INFO", "propagate": False},

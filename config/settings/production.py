@@ -4,6 +4,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.settings import environment as env
 from config.settings.base import *  # noqa: F403
+from config.settings.base import ADMIN_PORT
 
 _HINT = "make one with `python -c 'import secrets; print(secrets.token_urlsafe(48))'`"
 
@@ -20,10 +21,13 @@ SMS_LIMIT_PER_COUNTRY = env.whole("SMS_LIMIT_PER_COUNTRY", 1000)
 SMS_LIMIT_TOTAL = env.whole("SMS_LIMIT_TOTAL", 5000)
 if not (ALLOWED_HOSTS := env.listed("ALLOWED_HOSTS")):
     raise ImproperlyConfigured("ALLOWED_HOSTS is not set: the host names that clients use, comma-separated")
+if ADMIN_PORT:
+    ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.text("SECURE_SSL_REDIRECT", "1") == "1"
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
+# What operators read, on a port without TLS.
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics|api/schema|api/docs|static/drf_spectacular_sidecar/.+)$"]
 SECURE_HSTS_SECONDS = 31_536_000
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True

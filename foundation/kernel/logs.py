@@ -1,18 +1,78 @@
 """Log filters and formatters."""
 
 import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import orjson
 
 from foundation.kernel.clock import to_iso
 
+SUSPICIOUS_REQUESTS = "django.security"
+MAX_SUSPICIOUS_CHARACTERS = 200
+
 
 class OnlyUnforeseen(logging.Filter):
-    """Drops Django's log lines for responses from 400 on, unless they carry a traceback."""
+    """Drops Django's log lines for responses from 400 on, unless they carry a traceback.
+
+    A suspicious request, such as one with a malformed `Host`, is one short line: its traceback shows nothing of ours.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith(SUSPICIOUS_REQUESTS):
+            record.msg, record.args = record.getMessage()[:MAX_SUSPICIOUS_CHARACTERS], ()
+            record.exc_info = record.exc_text = None
+            return True
         return not hasattr(record, "status_code") or record.exc_info is not None
+
+
+@dataclass(slots=True)
+class _Repeats:
+    since: float
+    passed: int = 0
+    dropped: int = 0
+
+
+class RepeatLimit(logging.Filter):
+    """Drops warnings and errors beyond `burst` per `period` from the same line of code and with the same exception.
+
+    The next one that passes says how many were dropped, so that clients cannot fill the log.
+    """
+
+    def __init__(self, *, burst: int = 10, period: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._burst, self._period, self._clock = burst, period, clock
+        self._lock = threading.Lock()
+        self._repeats: dict[tuple[object, ...], _Repeats] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        source = (record.name, record.pathname, record.lineno, record.exc_info and record.exc_info[0])
+        with self._lock:
+            dropped = self._count(source)
+        if dropped is None:
+            return False
+        if dropped:
+            record.msg, record.args = f"{record.getMessage()} (dropped {dropped} lines like this)", ()
+        return True
+
+    def _count(self, source: tuple[object, ...]) -> int | None:
+        """How many were dropped before this one; None if it is to be dropped as well."""
+        now = self._clock()
+        repeats = self._repeats.setdefault(source, _Repeats(since=now))
+        dropped = 0
+        if now - repeats.since >= self._period:
+            dropped = repeats.dropped
+            repeats.since, repeats.passed, repeats.dropped = now, 0, 0
+        if repeats.passed >= self._burst:
+            repeats.dropped += 1
+            return None
+        repeats.passed += 1
+        return dropped
 
 
 class JsonFormatter(logging.Formatter):

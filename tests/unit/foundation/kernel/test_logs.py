@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from foundation.kernel.logs import JsonFormatter, OnlyUnforeseen
+from foundation.kernel.logs import JsonFormatter, OnlyUnforeseen, RepeatLimit
 
 
 def record(message: str = "hello %s", **more: object) -> logging.LogRecord:
@@ -29,6 +29,41 @@ class TestFilter:
     def test_everything_else_is(self) -> None:
         assert OnlyUnforeseen().filter(record())
         assert OnlyUnforeseen().filter(record(status_code=500, exc_info=raised()))
+
+    def test_a_suspicious_request_is_one_short_line(self) -> None:
+        suspicious = record("Invalid HTTP_HOST header: %s" + "x" * 9000, status_code=400, exc_info=raised())
+        suspicious.name = "django.security.DisallowedHost"
+        assert OnlyUnforeseen().filter(suspicious)
+        assert suspicious.exc_info is None
+        assert len(suspicious.getMessage()) == 200
+
+
+class TestRepeats:
+    def test_more_of_the_same_are_dropped_and_counted(self) -> None:
+        now = [0.0]
+        limit = RepeatLimit(burst=2, period=10.0, clock=lambda: now[0])
+        assert [limit.filter(record(f"line {number} of %s")) for number in range(5)] == [
+            True,
+            True,
+            False,
+            False,
+            False,
+        ]
+        now[0] = 10.0
+        after = record()
+        assert limit.filter(after)
+        assert after.getMessage() == "hello world (dropped 3 lines like this)"
+
+    def test_other_lines_and_other_errors_are_not_held_against_it(self) -> None:
+        limit = RepeatLimit(burst=1)
+        assert limit.filter(record())
+        assert limit.filter(record(lineno=2))
+        assert limit.filter(record(exc_info=raised()))
+        assert not limit.filter(record(exc_info=raised()))
+
+    def test_what_is_no_warning_is_not_limited(self) -> None:
+        limit = RepeatLimit(burst=1)
+        assert all(limit.filter(record(levelno=logging.INFO)) for _ in range(5))
 
 
 class TestJson:
