@@ -1,7 +1,7 @@
 """Every path Parley answers."""
 
 from django.conf import settings
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, path, re_path
 
 from accounts.api.urls import routes as account_routes
 from chats.api.urls import routes as chat_routes
@@ -10,20 +10,23 @@ from delivery.api.urls import routes as delivery_routes
 from demo.views import routes as demo_routes
 from foundation.rest.assets import AssetView
 from foundation.rest.health import LiveView, MetricsView, ReadyView
+from foundation.rest.operators import OperatorAccess
 from foundation.rest.pages import PageView
 from foundation.rest.schema import DocsView, SchemaView
 from messaging.api.urls import routes as message_routes
 
 parts = web()
 verify, limits = parts.accounts.verifier.verify, parts.user_limits
+operators = OperatorAccess(settings.ADMIN_PORT, is_public=settings.EMBEDDED)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html", embedded=settings.EMBEDDED)),
     path("healthz", LiveView.as_view()),
-    path("readyz", ReadyView.as_view(probes=parts.probes)),
-    path("metrics", MetricsView.as_view()),
-    path("api/schema", SchemaView.as_view()),
-    path("api/docs", DocsView.as_view()),
+    path("readyz", ReadyView.as_view(probes=parts.probes, shows_engines=operators.allows)),
+    path("metrics", operators.only(MetricsView.as_view())),
+    path("api/schema", operators.only(SchemaView.as_view())),
+    path("api/docs", operators.only(DocsView.as_view())),
+    re_path(r"^static/(?P<path>drf_spectacular_sidecar/.+)$", operators.only(AssetView.as_view())),
     path("static/<path:path>", AssetView.as_view()),
     *account_routes(
         parts.accounts,

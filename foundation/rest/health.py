@@ -60,12 +60,17 @@ class LiveView(PlainView):
 
 
 class ReadyView(PlainView):
+    """Tells everybody whether the process is ready, and those whom `shows_engines` allows the state of each engine."""
+
     probes: EngineProbes | None = None
+    shows_engines: Callable[[HttpRequest], bool] = staticmethod(lambda _: True)
 
     def get(self, request: HttpRequest) -> HttpResponse:
         engines = self.probes.check() if self.probes else {}
         ready = all(engine["ok"] for engine in engines.values())
-        body = {"status": "ready" if ready else "not ready", "engines": engines}
+        body: dict[str, Any] = {"status": "ready" if ready else "not ready"}
+        if self.shows_engines(request):
+            body["engines"] = engines
         response = JsonResponse(body, status=200 if ready else 503)
         if not ready:
             response["Retry-After"] = "1"

@@ -1,5 +1,6 @@
 """`/`: the page of the web client, with a strict Content-Security-Policy."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
@@ -19,7 +20,14 @@ DIRECTIVES = {
     "require-trusted-types-for": "'script'",
     "trusted-types": "'none'",
 }
-POLICY = "; ".join(f"{name} {value}" for name, value in DIRECTIVES.items())
+
+
+def policy(directives: Mapping[str, str]) -> str:
+    """The value of the header `Content-Security-Policy`."""
+    return "; ".join(f"{name} {value}" for name, value in directives.items())
+
+
+POLICY = policy(DIRECTIVES)
 
 
 class PageView(PlainView):

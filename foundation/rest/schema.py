@@ -1,4 +1,4 @@
-"""`/api/schema` (the OpenAPI document of all apps) and `/api/docs` (Swagger UI, without external files)."""
+"""`/api/schema` (the OpenAPI document of all apps) and `/api/docs` (Swagger UI, no external files, no inline code)."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, get_resolver, get_urlconf
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
-from drf_spectacular.views import SpectacularSwaggerView
 
 from foundation.kernel import errors
 from foundation.rest.documentation import BODY_FAILURES
+from foundation.rest.pages import DIRECTIVES, policy
 from foundation.rest.plain import PlainView
 from foundation.rest.problems import CONTENT_TYPE, status_of
 from foundation.rest.routing import one_view_each
@@ -21,6 +21,32 @@ from foundation.rest.routing import one_view_each
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
 _WITH_CALLER = (errors.Unauthenticated, errors.RateLimited)
 _WITH_QUERY = (errors.Malformed, errors.Invalid)
+
+SWAGGER_UI = "/static/drf_spectacular_sidecar/swagger-ui-dist"
+PAGE = f"""<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>Parley API</title>
+    <link rel="icon" href="{SWAGGER_UI}/favicon-32x32.png">
+    <link rel="stylesheet" href="{SWAGGER_UI}/swagger-ui.css">
+  </head>
+  <body>
+    <div id="swagger-ui"></div>
+    <script src="{SWAGGER_UI}/swagger-ui-bundle.js"></script>
+    <script src="/api/docs?script"></script>
+  </body>
+</html>
+"""
+SCRIPT = 'SwaggerUIBundle({ url: "/api/schema", dom_id: "#swagger-ui", deepLinking: true });\n'
+# Swagger UI's style sheet has its pictures in data URLs.
+POLICY = policy(
+    {
+        **{name: value for name, value in DIRECTIVES.items() if "trusted-types" not in name},
+        "img-src": "'self' data:",
+    }
+)
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
@@ -103,8 +129,15 @@ class SchemaView(PlainView):
         return HttpResponse(document(get_urlconf() or settings.ROOT_URLCONF), content_type="application/json")
 
 
-class DocsView(SpectacularSwaggerView):
-    """Swagger UI, with scripts and styles from `/static/`."""
+class DocsView(PlainView):
+    """Swagger UI, with scripts and styles from `/static/`, and the script that starts it from `/api/docs?script`."""
 
-    url = "/api/schema"
     http_method_names = ["get", "head"]
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        if "script" in request.GET:
+            return HttpResponse(SCRIPT, content_type="text/javascript")
+        response = HttpResponse(PAGE)
+        response["Content-Security-Policy"] = POLICY
+        response["Referrer-Policy"] = "no-referrer"
+        return response
