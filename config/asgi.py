@@ -14,7 +14,7 @@ http = get_asgi_application()
 from config.wiring.web import web  # noqa: E402 - the settings must be loaded first
 from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
 from delivery.gateway.not_found import NoSuchSocket  # noqa: E402
-from foundation.server.gate import Gate  # noqa: E402
+from foundation.server.gate import Gate, NoStore  # noqa: E402
 from foundation.server.shares import UserShares  # noqa: E402
 
 parts = web()
@@ -23,7 +23,9 @@ gate = Gate(http, limit=settings.HTTP_REQUESTS, free=("/healthz", "/readyz", "/m
 
 application = ProtocolTypeRouter(
     {
-        "http": UserShares(gate, identify=parts.accounts.verifier.identify, share=settings.HTTP_REQUESTS_PER_USER),
+        "http": NoStore(
+            UserShares(gate, identify=parts.accounts.verifier.identify, share=settings.HTTP_REQUESTS_PER_USER)
+        ),
         "websocket": URLRouter(
             [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
         ),

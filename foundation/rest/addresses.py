@@ -20,20 +20,35 @@ class ClientAddress:
 
     def __call__(self, request: Request | HttpRequest) -> str:
         """The IP address, or an empty string for a connection without one, such as a Unix socket."""
-        peer = _parse(request.META.get("REMOTE_ADDR", ""))
-        if peer is None:
-            return ""
-        hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
-        while hops and self._is_proxy(peer) and (hop := _parse(hops.pop())) is not None:
-            peer = hop
-        return str(peer)
+        return self.resolve(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
 
-    def _is_proxy(self, address: Address) -> bool:
+    def resolve(self, peer: str, forwarded_for: str) -> str:
+        """The same from the address of the connection and the value of `X-Forwarded-For`."""
+        address = _parse(peer)
+        if address is None:
+            return ""
+        hops = forwarded_for.split(",")
+        while hops and self._is_trusted(address) and (hop := _parse(hops.pop())) is not None:
+            address = hop
+        return str(address)
+
+    def is_proxy(self, address: str) -> bool:
+        parsed = _parse(address)
+        return parsed is not None and self._is_trusted(parsed)
+
+    def _is_trusted(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self._trusted)
 
 
+def is_loopback(address: str) -> bool:
+    parsed = _parse(address)
+    return parsed is not None and parsed.is_loopback
+
+
 def _parse(text: str) -> Address | None:
+    """IPv4 addresses of a socket that listens on IPv6 as well are mapped: `::ffff:192.0.2.1`."""
     try:
-        return ipaddress.ip_address(text.strip())
+        address = ipaddress.ip_address(text.strip())
     except ValueError:
         return None
+    return getattr(address, "ipv4_mapped", None) or address

@@ -63,6 +63,7 @@ def problem(error: errors.ParleyError) -> HttpResponse:
     if error.fields:
         body["errors"] = {name: list(messages) for name, messages in error.fields.items()}
     response = HttpResponse(orjson.dumps(body), status=status, content_type=CONTENT_TYPE)
+    response["Cache-Control"] = "no-store"
     if status in (429, 503):
         response["Retry-After"] = str(max(1, math.ceil(error.retry_after or 1)))
     if status == 401:

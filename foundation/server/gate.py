@@ -1,10 +1,11 @@
-"""Limits the HTTP requests that a process serves at once.
+"""ASGI middleware around Django: `Gate` limits the requests served at once, `NoStore` keeps answers out of caches.
 
 Each request occupies a thread in Django. When a store is slow, threads would pile up without bound; requests beyond
 the limit are refused at once instead.
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from http import HTTPStatus
 from typing import Any
 
 from prometheus_client import Counter
@@ -25,7 +26,7 @@ class Overcrowded(Unavailable):
 
 
 class Gate:
-    """ASGI middleware. `free` paths are never refused: they report the health of the process."""
+    """Serves at most `limit` requests. `free` paths are never refused: they report the health of the process."""
 
     def __init__(self, application: Callable[..., Awaitable[None]], *, limit: int, free: Collection[str] = ()) -> None:
         self._application = application
@@ -46,6 +47,23 @@ class Gate:
             await self._application(scope, receive, send)
         finally:
             self._inside -= 1
+
+
+class NoStore:
+    """Adds `Cache-Control: no-store` to answers that say nothing about caching."""
+
+    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
+        self._application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+        async def send_uncached(event: dict[str, Any]) -> None:
+            if event["type"] == "http.response.start" and event["status"] != HTTPStatus.NOT_MODIFIED:
+                headers = event.get("headers", [])
+                if all(name.lower() != b"cache-control" for name, _ in headers):
+                    event = {**event, "headers": [*headers, (b"cache-control", b"no-store")]}
+            await send(event)
+
+        await self._application(scope, receive, send_uncached)
 
 
 async def refuse(send: Send, error: ParleyError) -> None:

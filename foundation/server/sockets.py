@@ -40,6 +40,7 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
     is_ahead = False
     is_writable = True
     on_frame: Callable[[str], bool] | None = None
+    on_connection_lost: Callable[[], None] | None = None
     # A client that breaks a rule gets a close code and time to read it.
     failByDrop = False  # noqa: N815 - autobahn's name
     closeHandshakeTimeout = CLOSE_TIMEOUT  # noqa: N815 - autobahn's name
@@ -79,6 +80,8 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
             if timer is not None and timer.active():
                 timer.cancel()
         super().connectionLost(*reason)
+        if self.on_connection_lost is not None:
+            self.on_connection_lost()
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         if self.state == self.STATE_CONNECTING and hasattr(self, "handshake_deferred"):

@@ -1,9 +1,13 @@
 import os
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
+
+# As many connections can wait to be accepted when all clients of a process reconnect at once.
+BACKLOG = 2048
 
 
 class Command(BaseCommand):
@@ -20,14 +24,37 @@ class Command(BaseCommand):
         # Twisted's reactor is chosen by the first import: nothing else may bring it in before.
         from config.asgi import application  # noqa: PLC0415
         from config.wiring.web import web  # noqa: PLC0415
+        from foundation.rest.addresses import is_loopback  # noqa: PLC0415
+        from foundation.server.connections import ConnectionsPerAddress  # noqa: PLC0415
         from foundation.server.daphne import ParleyServer  # noqa: PLC0415
+        from foundation.server.http import HttpLimits  # noqa: PLC0415
 
-        endpoint = f"tcp:port={options['port']}:interface={options['host'].replace(':', chr(92) + ':')}"
         parts = web()
+
+        def is_exempt(address: str) -> bool:
+            return parts.client_address.is_proxy(address) or (settings.EMBEDDED and is_loopback(address))
+
+        limits = HttpLimits(
+            body_bytes=settings.MAX_BODY_BYTES,
+            request_seconds=settings.REQUEST_TIMEOUT,
+            response_seconds=settings.RESPONSE_TIMEOUT,
+            connections=ConnectionsPerAddress(settings.MAX_CONNECTIONS_PER_ADDRESS, is_exempt=is_exempt),
+            client_address=parts.client_address,
+        )
         ParleyServer(
             application,
-            endpoints=[endpoint],
+            endpoints=list(_endpoints(options["host"], options["port"])),
+            limits=limits,
             ready_callable=parts.start,
             before_shutdown=parts.close,
             fast_sockets=settings.FAST_SOCKETS,
         ).run()
+
+
+def _endpoints(host: str, port: int) -> Iterator[str]:
+    """The endpoints of clients and of operators, in Twisted's form, where a colon in an address is escaped."""
+    addresses = [(host, port)]
+    if settings.ADMIN_PORT:
+        addresses.append((settings.ADMIN_HOST, settings.ADMIN_PORT))
+    for interface, number in addresses:
+        yield f"tcp:port={number}:interface={interface.replace(':', chr(92) + ':')}:backlog={BACKLOG}"

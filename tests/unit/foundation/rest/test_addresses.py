@@ -3,7 +3,7 @@
 import pytest
 from django.test import RequestFactory
 
-from foundation.rest.addresses import ClientAddress
+from foundation.rest.addresses import ClientAddress, is_loopback
 
 
 def address(remote: str, forwarded: str | None = None, *, trusted: tuple[str, ...] = ()) -> str:
@@ -36,3 +36,8 @@ class TestClientAddress:
 
     def test_a_unix_socket_has_no_address(self) -> None:
         assert address("") == ""
+
+    def test_an_ipv4_address_on_an_ipv6_socket_is_itself(self) -> None:
+        assert address("::ffff:10.0.0.1", "198.51.100.7", trusted=("10.0.0.0/8",)) == "198.51.100.7"
+        assert ClientAddress(["10.0.0.0/8"]).is_proxy("::ffff:10.0.0.1")
+        assert is_loopback("::ffff:127.0.0.1")

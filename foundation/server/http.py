@@ -1,0 +1,256 @@
+"""HTTP/1.1 under daphne with limits, by private parts of Twisted and daphne.
+
+Bounds what a client may send (bodies), how long it may take (requests and the reading of answers) and what it may
+claim (headers of proxies). HTTP/2 is never negotiated: it would bypass these limits.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from daphne.http_protocol import HTTPFactory, WebRequest
+from django.http import HttpResponse
+from twisted.internet.tcp import Connection
+from twisted.web.http import HTTPChannel
+
+from foundation.kernel.errors import Malformed, ParleyError, RateLimited, TooLarge, Unavailable
+from foundation.rest.addresses import ClientAddress
+from foundation.rest.problems import problem
+from foundation.server.connections import ConnectionsPerAddress, Slot
+from foundation.server.sockets import ParleySocket
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS = 60
+# A client that was refused has this long to read the answer. Meanwhile nothing is read from it.
+REFUSAL_SECONDS = 2.0
+MIN_READ_BYTES_PER_SECOND = 1024
+MAX_BODY_PIECES = 1024
+ROOT_PATH_HEADER = b"Daphne-Root-Path"
+FORWARDING_HEADERS = (
+    b"Forwarded",
+    b"X-Forwarded-For",
+    b"X-Forwarded-Host",
+    b"X-Forwarded-Port",
+    b"X-Forwarded-Proto",
+    b"X-Real-Ip",
+)
+_ERRORS: Mapping[int, type[ParleyError]] = {400: Malformed, 503: Unavailable}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What a client may do. A request must arrive whole within `request_seconds` of its first byte, the first request
+    of a connection within as long of the connection. Of an answer, 1 KiB a second must be read, counted over
+    `response_seconds`.
+    """
+
+    body_bytes: int
+    request_seconds: float
+    response_seconds: float
+    connections: ConnectionsPerAddress
+    client_address: ClientAddress
+
+
+class ParleyRequest(WebRequest):  # type: ignore[misc]
+    """Holds a body up to the limit, never parses forms, and believes only our proxies."""
+
+    slot: Slot | None = None
+    pieces = 0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, parsePOSTFormSubmission=False, **options)
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
+        """Keep the body in memory: it is small, and a file would block the event loop."""
+        self.content = BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        self.pieces += 1
+        if self.pieces > MAX_BODY_PIECES:
+            raise TooLarge(f"The body is sent in more than {MAX_BODY_PIECES} pieces")
+        require_size(self.content.tell() + len(data), self.channel.limits)
+        self.content.write(data)
+
+    def process(self) -> Any:
+        transport, address = self.transport, self.channel.limits.client_address
+        peer, slot = getattr(self.client, "host", ""), self.channel.slot
+        headers = self.requestHeaders
+        headers.removeHeader(ROOT_PATH_HEADER)
+        if address.is_proxy(peer):
+            hops = b",".join(headers.getRawHeaders(b"X-Forwarded-For", [])).decode("latin1")
+            slot = self.slot = self.channel.limits.connections.take(address.resolve(peer, hops))
+            if slot is None:
+                return self.answer(RateLimited("Too many connections from this address"))
+        else:
+            for name in FORWARDING_HEADERS:
+                headers.removeHeader(name)
+        if not all(value.isascii() for value in headers.getRawHeaders(b"Sec-WebSocket-Protocol", [])):
+            return self.answer(Malformed("A subprotocol is not ASCII"))
+        done = super().process()
+        if isinstance(transport.protocol, ParleySocket):  # upgraded: the channel and this request see no more events
+            transport.protocol.on_connection_lost = slot.release
+        return done
+
+    def finish(self) -> None:
+        super().finish()
+        self._release()
+
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
+        super().connectionLost(reason)
+        self._release()
+
+    def basic_error(self, status: int, status_text: bytes, body: str) -> None:
+        """Turn daphne's own errors into problems."""
+        self.answer(_ERRORS.get(status, ParleyError)(body))
+
+    def answer(self, error: ParleyError) -> None:
+        if self._response_started:
+            self.channel.forceAbortClient()
+            return
+        response = problem(error)
+        headers = [(name.encode(), value.encode()) for name, value in response.items()]
+        self.handle_reply({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        self.handle_reply({"type": "http.response.body", "body": response.content})
+
+    def _release(self) -> None:
+        if self.slot is not None:
+            self.slot.release()
+
+
+Channel: Any = HTTPChannel  # its methods have no types
+
+
+class ParleyChannel(Channel):  # type: ignore[misc]
+    """A connection. Twisted's idle timeout restarts with every byte; this one's deadlines do not."""
+
+    slot: Slot
+    is_receiving = True
+    is_expected_to_read = False
+
+    @property
+    def limits(self) -> HttpLimits:
+        limits: HttpLimits = self.factory.limits
+        return limits
+
+    # Requests
+
+    def resetTimeout(self) -> None:  # noqa: N802 - Twisted's name
+        """Start the deadline of a request with its first byte. Twisted calls this for all bytes."""
+        if not self.is_receiving:
+            self.is_receiving = True
+            self.setTimeout(self.limits.request_seconds)
+
+    def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
+        """Refuse a large body by its declared length, before Twisted sends `100 Continue`."""
+        try:
+            require_size(self.length or 0, self.limits)
+        except TooLarge as error:
+            self.refuse(error)
+        else:
+            super().allHeadersReceived()
+
+    def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        try:
+            super().rawDataReceived(data)
+        except TooLarge as error:
+            self.refuse(error)
+
+    def refuse(self, error: ParleyError) -> None:
+        """Answer a request that has not arrived whole, and end the connection.
+
+        Read nothing more, so that the rest is never held. Closing at once instead would reset the connection, and
+        the client might lose the answer.
+        """
+        self.transport.write(_encode(problem(error)))
+        self.setTimeout(None)
+        self.paused = True  # parse no more of what has been read
+        self._networkProducer.unregisterProducer()
+        self._networkProducer.pauseProducing()
+        self._abortingCall = self.callLater(REFUSAL_SECONDS, self.forceAbortClient)
+
+    def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
+        self.refuse(Malformed())
+
+    # Answers
+
+    def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
+        self.is_receiving = False
+        self._savedTimeOut = KEEP_ALIVE_SECONDS
+        super().requestDone(request)
+        if not self.is_expected_to_read and (unsent := self._unsent()):
+            self._expect_reading(unsent)
+
+    def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
+        """A connection whose answer is still being read is not idle."""
+        if self._unsent() and not self.is_receiving:
+            self.setTimeout(KEEP_ALIVE_SECONDS)
+        else:
+            super().timeoutConnection()
+
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
+        super().connectionLost(reason)
+        self.slot.release()
+
+    def _expect_reading(self, unsent: int) -> None:
+        self.is_expected_to_read = True
+        self.callLater(self.limits.response_seconds, self._require_reading, unsent)
+
+    def _require_reading(self, before: int) -> None:
+        """Cut off a client that reads its answer too slowly or not at all."""
+        self.is_expected_to_read = False
+        unsent = self._unsent()
+        if not unsent or self.transport.disconnected or self.transport.protocol is not self:
+            return
+        if before - unsent < MIN_READ_BYTES_PER_SECOND * self.limits.response_seconds:
+            self.forceAbortClient()
+        else:
+            self._expect_reading(unsent)
+
+    def _unsent(self) -> int:
+        """The bytes that wait in the process because the operating system does not take them."""
+        transport = self.transport
+        if not isinstance(transport, Connection):
+            return 0
+        return int(len(transport.dataBuffer) - transport.offset + transport._tempDataLen)
+
+
+class ParleyFactory(HTTPFactory):  # type: ignore[misc]
+    """Makes a channel for each connection, or closes it if its address holds too many."""
+
+    protocol = ParleyChannel
+
+    def __init__(self, server: Any) -> None:
+        super().__init__(server)
+        self.limits: HttpLimits = server.limits
+        self.timeOut = self.limits.request_seconds
+
+    def buildProtocol(self, addr: Any) -> ParleyChannel | None:  # noqa: N802 - Twisted's name
+        address = getattr(addr, "host", "")
+        slot = self.limits.connections.take(address)
+        if slot is None:
+            log.warning("%s holds too many connections; another was closed", address)
+            return None
+        channel: ParleyChannel = super().buildProtocol(addr)
+        channel.requestFactory = ParleyRequest
+        channel.slot = slot
+        return channel
+
+    def acceptableProtocols(self) -> list[bytes]:  # noqa: N802 - Twisted's name
+        return [b"http/1.1"]
+
+
+def require_size(size: int, limits: HttpLimits) -> None:
+    if size > limits.body_bytes:
+        raise TooLarge(f"The body is larger than {limits.body_bytes} bytes")
+
+
+def _encode(response: HttpResponse) -> bytes:
+    """The bytes of an answer after which the connection ends."""
+    response["Connection"] = "close"
+    response["Content-Length"] = str(len(response.content))
+    head = [f"HTTP/1.1 {response.status_code} {response.reason_phrase}"]
+    head += [f"{name}: {value}" for name, value in response.items()]
+    return "\r\n".join([*head, "", ""]).encode("latin1") + response.content

@@ -1,0 +1,102 @@
+"""What the server remembers of its connections. Nothing looks at all of them from time to time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from foundation.server.daphne import ParleyServer
+
+
+class Protocol:
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+
+    def handle_exception(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+class Application:
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.ended
+
+
+async def no_shutdown() -> None:
+    """Nothing to close."""
+
+
+@pytest.fixture
+async def application() -> Application:
+    return Application()
+
+
+@pytest.fixture
+async def server(application: Application) -> ParleyServer:
+    limits: Any = None
+    server = ParleyServer(
+        application, endpoints=["tcp:0"], limits=limits, before_shutdown=no_shutdown, fast_sockets=True
+    )
+    server.connections = {}
+    return server
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class TestConnections:
+    async def test_one_is_forgotten_when_client_and_application_have_ended(
+        self, server: ParleyServer, application: Application
+    ) -> None:
+        protocol = Protocol()
+        server.protocol_connected(protocol)
+        server.create_application(protocol, {})
+        server.protocol_disconnected(protocol)
+        assert protocol in server.connections
+        application.ended.set_result(None)
+        await settle()
+        assert server.connections == {}
+        server.protocol_disconnected(protocol)
+
+    async def test_a_request_that_never_arrived_whole_is_forgotten_at_once(self, server: ParleyServer) -> None:
+        protocol = Protocol()
+        server.protocol_connected(protocol)
+        server.protocol_disconnected(protocol)
+        assert server.connections == {}
+
+    async def test_a_failure_of_the_application_is_told_to_the_client(
+        self, server: ParleyServer, application: Application
+    ) -> None:
+        protocol, error = Protocol(), ValueError("a bug")
+        server.protocol_connected(protocol)
+        server.create_application(protocol, {})
+        application.ended.set_exception(error)
+        await settle()
+        assert protocol.errors == [error]
+
+    async def test_an_application_that_outlives_its_client_is_cancelled(
+        self, server: ParleyServer, application: Application
+    ) -> None:
+        server.application_close_timeout = 0.01
+        protocol = Protocol()
+        server.protocol_connected(protocol)
+        server.create_application(protocol, {})
+        server.protocol_disconnected(protocol)
+        async with asyncio.timeout(10):
+            while server.connections:  # noqa: ASYNC110 - the timer is the server's own
+                await asyncio.sleep(0.01)
+        assert application.ended.cancelled()
+
+    async def test_a_half_sent_request_does_not_disturb_the_shutdown(
+        self, server: ParleyServer, application: Application
+    ) -> None:
+        half, whole = Protocol(), Protocol()
+        server.protocol_connected(half)
+        server.protocol_connected(whole)
+        server.create_application(whole, {})
+        await server.kill_all_applications().asFuture(asyncio.get_running_loop())
+        assert application.ended.cancelled()
