@@ -88,6 +88,7 @@ class ParleyRequest(WebRequest):  # type: ignore[misc]
             for name in FORWARDING_HEADERS:
                 headers.removeHeader(name)
         if not all(value.isascii() for value in headers.getRawHeaders(b"Sec-WebSocket-Protocol", [])):
+            self.channel.persistent = False
             return self.answer(Malformed("A subprotocol is not ASCII"))
         done = super().process()
         if isinstance(transport.protocol, ParleySocket):  # upgraded: the channel and this request see no more events

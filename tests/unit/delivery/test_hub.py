@@ -116,14 +116,13 @@ class TestDelivering:
         assert [body["sequence"] for body in orjson.loads(frame.payload)["messages"]] == [1, 2, 3]
 
     async def test_deliveries_pause_only_after_a_delivery_to_the_same_sockets(self) -> None:
-        made, loop = hub_of(FakeSocket("ann"), FakeSocket("bob")), asyncio.get_running_loop()
-        pauses = []
+        made, pauses = hub_of(FakeSocket("ann"), FakeSocket("bob")), []
         for name in ("ann", "bob", "bob", "ann"):
             made._payloads = [delivering([f"gw.{name}"], 1)]
-            made._deliver_waiting()
-            pauses.append(made._paused_until > loop.time())
-            made._paused_until = hub.UNREGISTERED
-        assert pauses == [False, False, True, False]
+            with patch.object(asyncio, "get_running_loop", return_value=Mock(time=Mock(side_effect=[1.0, 2.0]))):
+                made._deliver_waiting()
+            pauses.append(made._paused_until - 2.0)
+        assert pauses == pytest.approx([0.0, 0.0, hub.MAX_PAUSE, 0.0])
 
     async def test_too_many_payloads_end_a_pause(self) -> None:
         ann = FakeSocket("ann")
