@@ -3,8 +3,9 @@
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -13,27 +14,56 @@ from engines.errors import DataDirectoryInUse, DataDirectoryUnusable
 
 LOCK_NAME = "dev.lock"
 ENGINES_NAME = "engines.json"
+PRIVATE = 0o700
+"""The mode bits that a directory or file may have."""
 
 
 @contextmanager
 def exclusive_directory(path: Path) -> Iterator[Path]:
-    """Create the directory if it is missing, readable by its owner only, and lock it. Yields its absolute path.
+    """Create the directory if it is missing, lock it and make it and its files private. Yields its absolute path.
 
-    The kernel releases the lock when the process ends. Raises `DataDirectoryUnusable` or `DataDirectoryInUse`.
+    What this process and its children create in the block is private too. The kernel releases the lock when the process
+    ends. Raises `DataDirectoryUnusable` or `DataDirectoryInUse`.
     """
     directory = path.expanduser().absolute()
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (directory / LOCK_NAME).open("a+")
-    except OSError as error:
-        raise DataDirectoryUnusable(f"The data directory {path} cannot be used: {error.strerror}.") from error
-    with lock:
-        _acquire(lock, path)
-        _remove_description(directory)
+    with _private_umask():
         try:
-            yield directory
-        finally:
+            directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            _make_private(directory, path)
+            lock = (directory / LOCK_NAME).open("a+")
+        except OSError as error:
+            raise DataDirectoryUnusable(f"The data directory {path} cannot be used: {error.strerror}.") from error
+        with lock:
+            _acquire(lock, path)
             _remove_description(directory)
+            try:
+                yield directory
+            finally:
+                _remove_description(directory)
+
+
+@contextmanager
+def _private_umask() -> Iterator[None]:
+    """Give the files of this process and of its children no mode bits for others."""
+    former = os.umask(~PRIVATE & 0o777)
+    try:
+        yield
+    finally:
+        os.umask(former)
+
+
+def _make_private(directory: Path, path: Path) -> None:
+    """Take the rights of others to the directory and to what it holds: a database, a secret, login codes.
+
+    A sticky directory such as `/tmp` is shared on purpose and is refused. Raises `OSError`.
+    """
+    if directory.stat().st_mode & stat.S_ISVTX:
+        raise DataDirectoryUnusable(f"The data directory {path} is shared with other users.")
+    for each in (directory, *directory.iterdir()):
+        with suppress(FileNotFoundError):
+            mode = stat.S_IMODE(each.lstat().st_mode)
+            if mode & ~PRIVATE and not each.is_symlink():
+                each.chmod(mode & PRIVATE)
 
 
 def describe_engines(directory: Path, engines: Iterable[Engine]) -> None:
