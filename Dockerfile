@@ -4,6 +4,8 @@ COPY requirements.txt constraints.txt ./
 RUN python -m venv /opt/parley && /opt/parley/bin/pip install --no-cache-dir -r requirements.txt -c constraints.txt
 
 FROM python:3.11-slim
+ARG REVISION=unknown
+ENV REVISION=$REVISION
 ENV PATH=/opt/parley/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     DJANGO_SETTINGS_MODULE=config.settings.production

@@ -7,16 +7,22 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import path
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.embedded")
+from config.start import log_start, refusing_in_sentences
 
-http = get_asgi_application()
+# `manage.py` has set it. Another server may listen on any address, so it gets no laptop's settings by default.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 
-from config.wiring.web import web  # noqa: E402 - the settings must be loaded first
-from delivery.gateway.consumer import GatewayConsumer  # noqa: E402
-from delivery.gateway.not_found import NoSuchSocket  # noqa: E402
-from foundation.server.gate import Gate, NoStore  # noqa: E402
-from foundation.server.shares import UserShares  # noqa: E402
+with refusing_in_sentences():
+    http = get_asgi_application()
 
+# After the settings.
+from config.wiring.web import web
+from delivery.gateway.consumer import GatewayConsumer
+from delivery.gateway.not_found import NoSuchSocket
+from foundation.server.gate import Gate, NoStore
+from foundation.server.shares import UserShares
+
+log_start("web")
 parts = web()
 parts.clients.producer.start()
 gate = Gate(http, limit=settings.HTTP_REQUESTS, free=("/healthz", "/readyz", "/metrics"))

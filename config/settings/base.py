@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import dj_database_url
-
-from config.settings import environment as env
-from config.settings import kafka
+from config.settings import capacity, edges, kafka
+from config.settings.environment import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / ".parley")))
@@ -15,14 +13,15 @@ DEBUG = False
 
 # Engines
 AWS_REGION = env.text("AWS_REGION", "us-east-1")
-DYNAMODB_ENDPOINT_URL = env.text("DYNAMODB_ENDPOINT_URL") or None
+DYNAMODB_ENDPOINT_URL = env.url("DYNAMODB_ENDPOINT_URL", ("http", "https")) or None
 TABLE_PREFIX = env.text("TABLE_PREFIX")
+TABLE_CAPACITY = capacity.table_capacity(env)
 STORE_CONNECTIONS = env.whole("STORE_CONNECTIONS", 32)
 KAFKA_BOOTSTRAP_SERVERS = env.text("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
-KAFKA_SECURITY = kafka.security()
+KAFKA_SECURITY = kafka.security(env)
 KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
 KAFKA_SESSION_TIMEOUT_MS = env.whole("KAFKA_SESSION_TIMEOUT_MS", 10_000)
-REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+REDIS_URL = env.url("REDIS_URL", ("redis", "rediss", "unix"), "redis://127.0.0.1:6379/0")
 CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
 }
@@ -30,7 +29,7 @@ CHANNEL_LAYERS = {
 # Edges
 ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS")
 ALLOWED_ORIGINS = env.listed("ALLOWED_ORIGINS")
-TRUSTED_PROXIES = env.listed("TRUSTED_PROXIES")
+TRUSTED_PROXIES = edges.trusted_proxies(env)
 SECRET_KEY_FALLBACKS = env.listed("SECRET_KEY_FALLBACKS")
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
@@ -83,7 +82,7 @@ STATICFILES_DIRS = [("parley", WEB_CLIENT)]
 STATIC_ROOT = BASE_DIR / "static"
 
 # Django's own database: staff accounts and admin sessions only, never chat state.
-DATABASES = {"default": dj_database_url.parse(env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'staff.sqlite3'}"))}
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{DATA_DIR / 'staff.sqlite3'}")}
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["foundation.rest.json.JsonRenderer"],
@@ -114,7 +113,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-LOG_FORMAT = env.text("LOG_FORMAT", "text")
+LOG_FORMAT = env.one_of("LOG_FORMAT", ("text", "json"), "text")
+LOG_LEVEL = env.one_of("LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "INFO")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -129,7 +129,7 @@ LOGGING: dict[str, Any] = {
     "handlers": {
         "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["unforeseen", "repeats"]}
     },
-    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
         "botocore": {"level": "WARNING"},

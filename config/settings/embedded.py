@@ -7,7 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
-from config.settings import environment as env
+from config.settings.environment import env
 from engines.data_directory import environment_of_running_engines
 from engines.processes import PROJECT_ROOT
 
@@ -28,7 +28,9 @@ def _local_secret() -> str:
 
 
 SECRET_KEY = env.text("SECRET_KEY") or _local_secret()
-JWT_KEYS = env.key_ring(env.text("JWT_KEYS") or f"local:{SECRET_KEY}")
-SMS_BACKEND = env.text("SMS_BACKEND", "file")
+JWT_KEYS = env.key_ring("JWT_KEYS", env.text("JWT_KEYS")) or {"local": SECRET_KEY}
+SMS_BACKEND = env.one_of("SMS_BACKEND", ("file", "sns"), "file")
 ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
 ALLOWED_ORIGINS = ALLOWED_ORIGINS or ["http://127.0.0.1:*", "http://localhost:*"]
+
+env.require_no_problem()

@@ -1,26 +1,39 @@
-"""Settings for production. Refuse to start with a missing or well-known secret."""
+"""Settings for production. Refuse to start with a missing, weak or well-known value, and name every one of them."""
 
-from django.core.exceptions import ImproperlyConfigured
-
-from config.settings import environment as env
+from config.settings import edges
 from config.settings.base import *  # noqa: F403
-from config.settings.base import ADMIN_PORT
+from config.settings.base import ADMIN_PORT, ALLOWED_HOSTS, SECRET_KEY_FALLBACKS
+from config.settings.environment import env
+from config.settings.strength import find_weakness
 
 _HINT = "make one with `python -c 'import secrets; print(secrets.token_urlsafe(48))'`"
 
+
+def _require_strength(name: str, secret: str, *, least: int) -> None:
+    if secret and (weakness := find_weakness(secret, least=least)):
+        env.refuse(f"{name} {weakness}: {_HINT}.")
+
+
 SECRET_KEY = env.required("SECRET_KEY", _HINT)
-if len(SECRET_KEY) < 50 or SECRET_KEY.startswith(("django-insecure", "test-only")):
-    raise ImproperlyConfigured(f"SECRET_KEY is too short or a well-known one: {_HINT}")
-JWT_KEYS = env.key_ring(env.required("JWT_KEYS", f"one `kid:secret` or several, comma-separated; {_HINT}"))
-if SECRET_KEY in JWT_KEYS.values() or any(secret.startswith("test-only") for secret in JWT_KEYS.values()):
-    raise ImproperlyConfigured(f"JWT_KEYS holds SECRET_KEY or a well-known secret: {_HINT}")
-SMS_BACKEND = env.text("SMS_BACKEND", "sns")
+JWT_KEYS = env.key_ring("JWT_KEYS", env.required("JWT_KEYS", f"one `kid:secret` or several, comma-separated; {_HINT}"))
+if SECRET_KEY in JWT_KEYS.values():
+    env.refuse("JWT_KEYS contains SECRET_KEY: make another one, so that one leak is not two.")
+# Django's deployment check requires 50 characters of these two.
+_require_strength("SECRET_KEY", SECRET_KEY, least=50)
+for _number, _secret in enumerate(SECRET_KEY_FALLBACKS, start=1):
+    _require_strength(f"SECRET_KEY_FALLBACKS: secret {_number}", _secret, least=50)
+for _number, _secret in enumerate(JWT_KEYS.values(), start=1):
+    _require_strength(f"JWT_KEYS: secret {_number}", _secret, least=32)
+
+SMS_BACKEND = env.one_of("SMS_BACKEND", ("sns", "file"), "sns")
 if SMS_BACKEND == "file":
-    raise ImproperlyConfigured("SMS_BACKEND=file prints login codes: it is for a laptop; use sns")
+    env.refuse("SMS_BACKEND must be sns: file prints login codes and is for a laptop.")
 SMS_LIMIT_PER_COUNTRY = env.whole("SMS_LIMIT_PER_COUNTRY", 1000)
 SMS_LIMIT_TOTAL = env.whole("SMS_LIMIT_TOTAL", 5000)
-if not (ALLOWED_HOSTS := env.listed("ALLOWED_HOSTS")):
-    raise ImproperlyConfigured("ALLOWED_HOSTS is not set: the host names that clients use, comma-separated")
+env.required("KAFKA_BOOTSTRAP_SERVERS", "the brokers as host:port, comma-separated")
+env.required("REDIS_URL", "rediss://host:6379/0, or redis:// without TLS")
+edges.require_host_names(env, ALLOWED_HOSTS)
+edges.require_trusted_proxies(env)
 if ADMIN_PORT:
     ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]
 
@@ -33,3 +46,5 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
+
+env.require_no_problem()

@@ -6,6 +6,7 @@ import tempfile
 os.environ.setdefault("DATA_DIR", tempfile.mkdtemp(prefix="parley-test-"))
 
 from config.settings.base import *  # noqa: F403
+from config.settings.environment import env
 
 EMBEDDED = True
 SECRET_KEY = "test-only-secret-that-never-leaves-the-suite"  # noqa: S105
@@ -14,3 +15,5 @@ SMS_BACKEND = "file"
 ALLOWED_HOSTS = ["*"]
 ALLOWED_ORIGINS = ["http://testserver"]
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+
+env.require_no_problem()

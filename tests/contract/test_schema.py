@@ -6,6 +6,7 @@ import pytest
 
 import accounts.stores
 from accounts.models import SessionModel, UserModel
+from chats.models import CounterModel
 from config.wiring.commands import TABLES
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.dynamodb.table import Table
@@ -51,6 +52,14 @@ class TestCreateMissing:
         schema.create_missing(bare, TABLES, report=lines.append)
         assert lines == [f"{bare.table_name(table)}: exists" for table in TABLES]
 
+    def test_capacity_of_the_settings_replaces_that_of_the_model(self) -> None:
+        request = schema._create_request(UserModel, "users", {"users": (400, 100)})
+        assert request["BillingMode"] == "PROVISIONED"
+        units = {"ReadCapacityUnits": 400, "WriteCapacityUnits": 100}
+        assert request["ProvisionedThroughput"] == units
+        assert [index["ProvisionedThroughput"] for index in request["GlobalSecondaryIndexes"]] == [units]
+        assert schema.expected(CounterModel, {"chat_counters": (1, 1)}).billing_mode == "PROVISIONED"
+
     def test_only_ephemeral_tables_expire(self, bare: Database) -> None:
         schema.create_missing(bare, TABLES, report=silent)
         expiring = {
@@ -81,23 +90,29 @@ class TestDrift:
             schema.drift(bare, [UserModel])
         )
 
-    def test_another_projection_and_another_capacity_mode_are_named(self, bare: Database) -> None:
+    def test_a_table_that_was_switched_to_on_demand_is_no_difference(self, bare: Database) -> None:
+        schema.create_missing(bare, [UserModel], report=silent, capacities={"users": None})
+        found = schema.live(bare, UserModel)
+        assert found is not None
+        assert found.billing_mode == "PAY_PER_REQUEST"
+        assert list(schema.drift(bare, [UserModel])) == []
+
+    def test_another_projection_and_a_provisioned_table_instead_of_on_demand_are_named(self, bare: Database) -> None:
         schema.create_missing(bare, [UserModel], report=silent)
 
         def wider(request: dict[str, object]) -> None:
-            request["BillingMode"] = "PAY_PER_REQUEST"
-            del request["ProvisionedThroughput"]
             request["GlobalSecondaryIndexes"] = [
                 {
                     "IndexName": "phone_number-index",
                     "KeySchema": [{"AttributeName": "phone_number", "KeyType": "HASH"}],
                     "Projection": {"ProjectionType": "ALL"},
+                    "ProvisionedThroughput": {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1},
                 }
             ]
 
         recreate(bare, UserModel, wider)
-        lines = [line.partition(": ")[2] for line in schema.drift(bare, [UserModel])]
-        assert "billing mode: expected PROVISIONED, found PAY_PER_REQUEST" in lines
+        lines = [line.partition(": ")[2] for line in schema.drift(bare, [UserModel], capacities={"users": None})]
+        assert "billing mode: expected PAY_PER_REQUEST, found PROVISIONED" in lines
         assert "index phone_number-index projection: expected KEYS_ONLY, found ALL" in lines
 
     def test_expiry_turned_off_is_named(self, bare: Database) -> None:

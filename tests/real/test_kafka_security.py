@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from config.settings import kafka
+from config.settings.environment import Environment
 from foundation.kernel.events import MESSAGES_PERSISTED, Event
 from foundation.stores.errors import EventLogUnavailable
 from foundation.stores.kafka import EventConsumer, EventLogAdmin, EventProducer, KafkaOptions, Outgoing
@@ -73,7 +74,7 @@ def options(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> Kaf
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     servers = environment["KAFKA_BOOTSTRAP_SERVERS"]
-    return KafkaOptions(bootstrap_servers=servers, publish_timeout=20.0, extra=kafka.security())
+    return KafkaOptions(bootstrap_servers=servers, publish_timeout=20.0, extra=kafka.security(Environment(os.environ)))
 
 
 def publish(options: KafkaOptions, key: str, *, timeout: float) -> None:

@@ -1,5 +1,6 @@
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from config.wiring.commands import TABLES, clients
@@ -15,7 +16,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            differences = list(schema.drift(clients().database, TABLES))
+            differences = list(schema.drift(clients().database, TABLES, capacities=settings.TABLE_CAPACITY))
         except ParleyError as error:
             raise CommandError(error.detail) from error
         for line in differences:

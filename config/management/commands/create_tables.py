@@ -1,5 +1,6 @@
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from config.wiring.commands import TABLES, clients
@@ -15,6 +16,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            schema.create_missing(clients().database, TABLES, report=self.stdout.write)
+            schema.create_missing(
+                clients().database, TABLES, capacities=settings.TABLE_CAPACITY, report=self.stdout.write
+            )
         except ParleyError as error:
             raise CommandError(error.detail) from error

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from config.start import log_start
 from config.wiring.fanout import fanout
 from delivery.fanout.health import HealthServer
 from foundation.kernel.tuning import tune_gc
@@ -24,6 +25,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        log_start("fanout")
         worker = fanout()
         if options["metrics_port"]:
             HealthServer(options["metrics_host"], options["metrics_port"], worker.probes).start()

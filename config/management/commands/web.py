@@ -1,10 +1,11 @@
+import ipaddress
 import os
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 # As many connections can wait to be accepted when all clients of a process reconnect at once.
 BACKLOG = 2048
@@ -19,8 +20,19 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
         parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")), help="default 8000")
+        parser.add_argument(
+            "--insecure",
+            action="store_true",
+            help="listen beyond loopback with the settings of a laptop, where anybody can log in without a code",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if settings.EMBEDDED and not options["insecure"] and not listens_on_loopback(options["host"]):
+            raise CommandError(
+                f"{options['host'] or 'Every address'} is not loopback, and these settings let anybody log in without "
+                "a code: set DJANGO_SETTINGS_MODULE=config.settings.production, or add --insecure.",
+                returncode=2,
+            )
         # Twisted's reactor is chosen by the first import: nothing else may bring it in before.
         from config.asgi import application  # noqa: PLC0415
         from config.wiring.web import web  # noqa: PLC0415
@@ -58,3 +70,11 @@ def _endpoints(host: str, port: int) -> Iterator[str]:
         addresses.append((settings.ADMIN_HOST, settings.ADMIN_PORT))
     for interface, number in addresses:
         yield f"tcp:port={number}:interface={interface.replace(':', chr(92) + ':')}:backlog={BACKLOG}"
+
+
+def listens_on_loopback(host: str) -> bool:
+    """Whether only this machine can connect. A name other than localhost may be any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -4,13 +4,19 @@
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from foundation.stores.dynamodb.database import Database
-from foundation.stores.dynamodb.table import PROVISIONED, Table, index_settings, table_description
+from foundation.stores.dynamodb.table import ON_DEMAND, PROVISIONED, Table, index_settings, table_description
 from foundation.stores.errors import OperationUnknown, StoreUnavailable, TableBusy, TableMissing
+
+Capacity = tuple[int, int]
+"""Read and write units."""
+Capacities = Mapping[str, Capacity | None]
+"""By table, its indexes alike; None for on demand. A table that is not in it has the capacity of its model."""
+MODEL_CAPACITIES: Capacities = {}
 
 TTL_ATTRIBUTE = "ttl"
 ACTIVE_WITHIN = 120.0
@@ -27,6 +33,7 @@ class IndexSchema:
 class TableSchema:
     """What makes two tables the same: keys, indexes, capacity mode, expiry and recovery.
 
+    A table on demand may stand in for a provisioned one, which it serves as well; the units are the operator's.
     `point_in_time_recovery` is None where the engine has no such feature; that alone is no difference.
     """
 
@@ -39,7 +46,10 @@ class TableSchema:
 
     def differences(self, live: "TableSchema") -> Iterator[str]:
         """One readable line for each way in which the live table is not this one."""
-        for field in ("keys", "attributes", "billing_mode", "ttl_attribute"):
+        fields = ["keys", "attributes", "ttl_attribute"]
+        if live.billing_mode != ON_DEMAND:
+            fields.append("billing_mode")
+        for field in fields:
             wanted, found = getattr(self, field), getattr(live, field)
             if wanted != found:
                 yield f"{field.replace('_', ' ')}: expected {_text(wanted)}, found {_text(found)}"
@@ -56,12 +66,12 @@ class TableSchema:
                     yield f"index {name} {field}: expected {_text(wanted)}, found {_text(found)}"
 
 
-def expected(table: type[Table]) -> TableSchema:
+def expected(table: type[Table], capacities: Capacities = MODEL_CAPACITIES) -> TableSchema:
     """The schema that a model declares."""
     ttl = TTL_ATTRIBUTE if TTL_ATTRIBUTE in table.get_attributes() else None
     return _schema(
         table_description(table, table.Meta.table_name),
-        billing_mode=str(table.Meta.billing_mode),
+        billing_mode=ON_DEMAND if _capacity(table, capacities) is None else PROVISIONED,
         ttl_attribute=ttl,
         point_in_time_recovery=table.point_in_time_recovery,
     )
@@ -84,14 +94,16 @@ def live(database: Database, table: type[Table]) -> TableSchema | None:
     )
 
 
-def drift(database: Database, tables: Sequence[type[Table]]) -> Iterator[str]:
+def drift(
+    database: Database, tables: Sequence[type[Table]], *, capacities: Capacities = MODEL_CAPACITIES
+) -> Iterator[str]:
     """Compare models with live tables; yields nothing when they agree."""
     for table in tables:
         found = live(database, table)
         if found is None:
             yield f"{database.table_name(table)}: the table is missing"
             continue
-        for line in expected(table).differences(found):
+        for line in expected(table, capacities).differences(found):
             yield f"{database.table_name(table)}: {line}"
 
 
@@ -100,15 +112,16 @@ def create_missing(
     tables: Sequence[type[Table]],
     *,
     report: Callable[[str], None],
+    capacities: Capacities = MODEL_CAPACITIES,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Create the tables that are not there, wait until they are active, then turn on expiry and recovery.
 
-    Safe to repeat, also while another run is at it. An existing table's keys are never changed: `check_schema`
-    reports those.
+    Safe to repeat, also while another run is at it. An existing table's keys and capacity are never changed:
+    `check_schema` reports those.
     """
     for table in tables:
-        _create(database, table, report)
+        _create(database, table, capacities, report)
     for table in tables:
         _wait_until_active(database, database.table_name(table), sleep)
     for table in tables:
@@ -117,13 +130,13 @@ def create_missing(
             _turn_on_features(database, table, found, report, sleep)
 
 
-def _create(database: Database, table: type[Table], report: Callable[[str], None]) -> None:
+def _create(database: Database, table: type[Table], capacities: Capacities, report: Callable[[str], None]) -> None:
     name = database.table_name(table)
     try:
         database.call("DescribeTable", {"TableName": name})
     except TableMissing:
         try:
-            database.call("CreateTable", _create_request(table, name))
+            database.call("CreateTable", _create_request(table, name, capacities))
         except TableBusy:
             # Another run was quicker.
             report(f"{name}: exists")
@@ -133,20 +146,32 @@ def _create(database: Database, table: type[Table], report: Callable[[str], None
         report(f"{name}: exists")
 
 
-def _create_request(table: type[Table], name: str) -> dict[str, Any]:
+def _create_request(table: type[Table], name: str, capacities: Capacities = MODEL_CAPACITIES) -> dict[str, Any]:
     request = table_description(table, name)
-    request["BillingMode"] = str(table.Meta.billing_mode)
-    if table.Meta.billing_mode == PROVISIONED:
-        request["ProvisionedThroughput"] = _throughput(table.Meta)
-        for description, settings in zip(request["GlobalSecondaryIndexes"], index_settings(table), strict=True):
-            description["ProvisionedThroughput"] = _throughput(settings)
+    capacity = _capacity(table, capacities)
+    request["BillingMode"] = ON_DEMAND if capacity is None else PROVISIONED
+    if capacity is not None:
+        request["ProvisionedThroughput"] = _throughput(capacity)
+        is_set = table.Meta.table_name in capacities
+        for description, meta in zip(request["GlobalSecondaryIndexes"], index_settings(table), strict=True):
+            description["ProvisionedThroughput"] = _throughput(capacity if is_set else _units(meta))
     if not request["GlobalSecondaryIndexes"]:
         del request["GlobalSecondaryIndexes"]
     return request
 
 
-def _throughput(meta: Any) -> dict[str, int]:
-    return {"ReadCapacityUnits": meta.read_capacity_units, "WriteCapacityUnits": meta.write_capacity_units}
+def _capacity(table: type[Table], capacities: Capacities) -> Capacity | None:
+    own = None if table.Meta.billing_mode == ON_DEMAND else _units(table.Meta)
+    return capacities.get(table.Meta.table_name, own)
+
+
+def _units(meta: Any) -> Capacity:
+    return meta.read_capacity_units, meta.write_capacity_units
+
+
+def _throughput(capacity: Capacity) -> dict[str, int]:
+    read, write = capacity
+    return {"ReadCapacityUnits": read, "WriteCapacityUnits": write}
 
 
 def _wait_until_active(database: Database, name: str, sleep: Callable[[float], None]) -> None:
