@@ -25,6 +25,7 @@ MAIN_FIGURES = {
     "W6": ("at_600_ack_p99_ms", "at_600_delivery_p99_ms"),
     "W7": ("first_receiver_p99_ms", "last_receiver_p99_ms"),
     "STORM": ("all_current_s", "current_p99_s"),
+    "G1": ("worst_ack_p99_ms", "worst_delivery_p99_ms", "worst_web_growth_mib"),
 }
 
 

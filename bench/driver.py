@@ -53,7 +53,7 @@ async def run_clients(
     deployment: Measured, run: RunClient[Shard, Result], shards: Sequence[Shard], *, warm_up: float, seconds: float
 ) -> tuple[list[Result], Window]:
     """Run each shard in a process, and measure a window of `seconds` after the warm-up."""
-    signals, others = Signals(), [_ClientProcess(run, shard) for shard in shards[1:]]
+    signals, others = Signals(), [ClientProcess(run, shard) for shard in shards[1:]]
     try:
         with deployment.clients.including([other.pid for other in others]):
             own = asyncio.create_task(run(shards[0], signals))
@@ -73,7 +73,7 @@ async def run_clients(
             other.close()
 
 
-class _ClientProcess(Generic[Shard, Result]):
+class ClientProcess(Generic[Shard, Result]):
     """Runs a shard in another process, which ends with this one."""
 
     def __init__(self, run_client: RunClient[Shard, Result], shard: Shard) -> None:
@@ -107,7 +107,7 @@ class _ClientProcess(Generic[Shard, Result]):
         self._process.join()
 
 
-def _broadcast(processes: Sequence[_ClientProcess[Any, Any]], signal: str) -> None:
+def _broadcast(processes: Sequence[ClientProcess[Any, Any]], signal: str) -> None:
     for process in processes:
         process.send(signal)
 

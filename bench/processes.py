@@ -1,10 +1,13 @@
-"""CPU use of processes, and the processes that run the clients."""
+"""CPU and memory use of processes, and the processes that run the clients."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import psutil
+
+SAMPLE_INTERVAL = 0.05  # seconds
 
 
 class ClientProcesses:
@@ -25,6 +28,27 @@ class ClientProcesses:
     def cpu(self) -> float:
         """Seconds of CPU used so far."""
         return sum(map(cpu_of, self._processes))
+
+
+class PeakMemory:
+    """Samples `read` and keeps the maximum, in bytes."""
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self._read = read
+        self.most = 0
+
+    @asynccontextmanager
+    async def sampling(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._sample())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _sample(self) -> None:
+        while True:
+            self.most = max(self.most, self._read())
+            await asyncio.sleep(SAMPLE_INTERVAL)
 
 
 def cpu_of(process: psutil.Process) -> float:

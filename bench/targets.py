@@ -47,4 +47,6 @@ HEADLINES = (
     Headline("W6", "at_600_delivery_p99_ms", "ms p99 delivery", "600/s, chats of five", 100, at_most=True),
     Headline("W7", "last_receiver_p99_ms", "ms p99 last receiver", "group of 1,000", 250, at_most=True),
     Headline("STORM", "all_current_s", "s until all are current", "1,000 reconnect, 200 behind", at_most=True),
+    Headline("G1", "worst_ack_p99_ms", "ms p99 ack", "120/s beside the worst abuser", 100, at_most=True),
+    Headline("G1", "worst_delivery_p99_ms", "ms p99 delivery", "120/s beside the worst abuser", 100, at_most=True),
 )

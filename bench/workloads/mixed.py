@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -28,10 +29,14 @@ async def w6_mixed(context: RunContext, *, chats: int = 100) -> Figures:
     figures: Figures = {}
     for rate in (120, 600):
         context.report(f"  {rate} messages a second")
-        groups = [users[first : first + CHAT_SIZE] for first in range(0, len(users), CHAT_SIZE)]
-        mixed = Mixed(context, groups, [context.deployment.create_group(group[0], group[1:]) for group in groups])
+        mixed = Mixed(context, split_into_groups(users))
         figures |= {f"at_{rate}_{name}": value for name, value in (await mixed.measure(rate)).items()}
+        mixed.require_passed()
     return figures
+
+
+def split_into_groups(users: Sequence[User]) -> list[Sequence[User]]:
+    return [users[first : first + CHAT_SIZE] for first in range(0, len(users), CHAT_SIZE)]
 
 
 @dataclass(slots=True)
@@ -47,31 +52,37 @@ class Member:
 
 
 class Mixed:
-    def __init__(self, context: RunContext, groups: Sequence[Sequence[User]], chats: Sequence[str]) -> None:
+    """Creates a chat for each group, and measures once."""
+
+    def __init__(self, context: RunContext, groups: Sequence[Sequence[User]]) -> None:
         self._context = context
+        chats = [context.deployment.create_group(group[0], group[1:]) for group in groups]
         self._members = [
             Member(user, chat_id, Drafts(chat_id, first=number * 10**9))
             for chat_id, group in zip(chats, groups, strict=True)
             for number, user in enumerate(group)
         ]
-        self._sent = dict.fromkeys(chats, 0)
+        self._sent: dict[str, int] = dict.fromkeys(chats, 0)
         self._errors = ServerErrors()
         self._sockets: dict[int, WebSocket] = {}
         self._reconnects: list[asyncio.Task[None]] = []
+        self.closed = 0
+        """Connections that the server had closed by the end."""
         self._rng = random.Random(0)  # noqa: S311 - not a secret
 
-    async def measure(self, rate: float) -> Figures:
+    async def measure(self, rate: float, *, beside: AbstractAsyncContextManager[None] | None = None) -> Figures:
+        """Offer messages at `rate`. What runs `beside` is entered after the warm-up, for the length of the window."""
         deployment, seconds = self._context.deployment, self._context.seconds
         tokens = [member.user.token for member in self._members]
         receivers = [self._receiver(number) for number in range(len(tokens))]
         async with open_connections(deployment.url, tokens, receivers) as self._sockets:
             await self._offer(Schedule(rate, perf_counter()), seconds(WARM_UP), reconnects=0)
-            async with deployment.measure_window() as window:
+            async with beside or nullcontext(), deployment.measure_window() as window:
                 reconnects = int(len(tokens) * RECONNECT_SHARE)
                 await self._offer(Schedule(rate, perf_counter()), seconds(SECONDS), reconnects=reconnects)
             await asyncio.gather(*self._reconnects)
             await drain(lambda: sum(len(member.timeline) for member in self._members))
-        self._require_passed()
+            self.closed = sum(not socket.is_open for socket in self._sockets.values())
         acked = [(due, at) for member in self._members for _, due, at in member.timeline.acks()]
         acks = [at - due for due, at in acked if window.covers(due)]
         durable = sum(window.covers(at) for _, at in acked)
@@ -136,9 +147,18 @@ class Mixed:
         else:
             self._errors.read(frame)
 
-    def _require_passed(self) -> None:
-        self._errors.require_none()
+    @property
+    def errors(self) -> int:
+        """Error frames received."""
+        return len(self._errors.frames)
+
+    def check(self) -> DeliveryCheck:
         check = DeliveryCheck()
         for member in self._members:
             check += member.timeline.check(after=0, latest=self._sent[member.chat_id])
-        check.require_passed()
+        return check
+
+    def require_passed(self) -> None:
+        """Raises `InvalidRun`."""
+        self._errors.require_none()
+        self.check().require_passed()

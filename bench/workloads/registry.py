@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bench.workloads import Workload
+from bench.workloads.abuse import g1_abuse
 from bench.workloads.catch_up import w3_catch_up
 from bench.workloads.group import w2_group
 from bench.workloads.hot_chat import w5_hot_chat
@@ -21,6 +22,7 @@ WORKLOADS: dict[str, Workload] = {
     "W6": w6_mixed,
     "W7": w7_large_group,
     "STORM": storm,
+    "G1": g1_abuse,
 }
 
 REHEARSAL_SPEEDUP = 10.0
@@ -33,5 +35,6 @@ REHEARSAL_SIZES: Mapping[str, Mapping[str, int]] = {
     "W6": {"chats": 4},
     "W7": {"members": 20, "messages": 5},
     "STORM": {"clients": 20, "missed": 150},
+    "G1": {"chats": 4, "body_mib": 4},
 }
 """Sizes for a rehearsal (smoke test): as small as shows that the workload works."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from bench.connections import ignore, open_connections
-from bench.deployment import Deployment
 from bench.figures import Figures, percentile
 from bench.frames import SYNC_BATCH, sequences, sync_request
+from bench.processes import PeakMemory
 from bench.timeline import InvalidRun
 from bench.websocket import WebSocket, connect
 from bench.workloads import RunContext
@@ -32,13 +32,11 @@ async def storm(context: RunContext, *, clients: int = 1_000, missed: int = 200)
     context.report(f"  {missed:,} messages are sent meanwhile")
     deployment.fill(chat_id, users[0].user_id, missed)
     deployment.wait_until_idle()
-    before, peak = deployment.memory("web"), _PeakMemory(deployment)
-    sampling = asyncio.create_task(peak.sample())
-    async with deployment.measure_window() as window:
+    before, peak = deployment.memory("web"), PeakMemory(lambda: deployment.memory("web"))
+    async with peak.sampling(), deployment.measure_window() as window:
         started = perf_counter()
         reconnecting = [_ReconnectingClient(deployment.url, token, chat_id, missed) for token in tokens]
         outcomes = await asyncio.gather(*(each.run() for each in reconnecting), return_exceptions=True)
-    sampling.cancel()
     for each in reconnecting:
         each.close()
     if failed := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
@@ -122,16 +120,3 @@ class _ReconnectingClient:
             self._page.put_nowait(sequences(frame))
         elif b'"type":"error"' in frame:
             self._page.put_nowait(None)
-
-
-class _PeakMemory:
-    """Samples the memory of `web` and keeps the maximum."""
-
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
-        self.most = 0
-
-    async def sample(self) -> None:
-        while True:
-            self.most = max(self.most, self._deployment.memory("web"))
-            await asyncio.sleep(0.05)
