@@ -107,6 +107,8 @@ class Line:
 
     async def send(self, data: bytes) -> None:
         """Return when the server has taken most of it. Raises `ConnectionError` once the connection has ended."""
+        if self._writer.is_closing():  # uvloop does not raise a ConnectionError
+            raise ConnectionResetError
         self._writer.write(data)
         await self._writer.drain()
         self._abuse.sent += len(data)

@@ -36,8 +36,9 @@ async def g1_abuse(context: RunContext, *, chats: int = 100, body_mib: int = 200
     target = _create_target(context.deployment, body_mib)
     by_abuser: dict[str, Figures] = {}
     for name in (NOBODY, *ABUSERS):
-        context.report(f"  beside {name}")
         by_abuser[name] = await _measure(context, users, name, target)
+        found = (f"{key} {format_number(value)}" for key, value in by_abuser[name].items())
+        context.report(f"  beside {name}: {', '.join(found)}")
     for line in table(by_abuser):
         context.report(line)
     return summarise(by_abuser)
