@@ -3,7 +3,7 @@
 import pytest
 from django.test import override_settings
 
-from config.management.commands.web import is_loopback
+from config.management.commands.web import listens_on_loopback
 from config.start import describe, log_start
 
 
@@ -34,4 +34,4 @@ class TestStart:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
 def test_loopback_is_recognised(host: str) -> None:
-    assert is_loopback(host)
+    assert listens_on_loopback(host)
