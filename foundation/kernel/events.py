@@ -66,7 +66,7 @@ class Event:
                 partition_key=raw["partition_key"],
                 payload=raw["payload"],
             )
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise MalformedEvent(f"{type(error).__name__} while reading the envelope") from error
         if not all(isinstance(text, str) for text in (event.event_type, event.event_id, event.partition_key)):
             raise MalformedEvent("a field of the envelope is not a string")
