@@ -1,7 +1,5 @@
 """daphne with Parley's HTTP, sockets and shutdown: on SIGTERM the gateway closes its sockets first."""
 
-import foundation.server.twisted  # isort: skip  # noqa: F401 - before anything else can install a reactor
-
 import asyncio
 import logging
 import time

@@ -33,7 +33,10 @@ class Command(BaseCommand):
                 "a code: set DJANGO_SETTINGS_MODULE=config.settings.production, or add --insecure.",
                 returncode=2,
             )
-        # Twisted's reactor is chosen by the first import: nothing else may bring it in before.
+        from foundation.server.twisted import install_reactor  # noqa: PLC0415
+
+        # Before the first import of daphne, which would install another reactor.
+        install_reactor(fast=settings.FAST_SOCKETS)
         from config.asgi import application  # noqa: PLC0415
         from config.wiring.web import web  # noqa: PLC0415
         from foundation.rest.addresses import is_loopback  # noqa: PLC0415
