@@ -10,7 +10,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: .venv/embedded.stamp ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external); Ctrl-C stops it
+run: .venv/embedded.stamp ## Run everything on this machine (PORT=8000, DATA_DIR=.parley, ENGINES=external, WEB=2, FANOUT=2); Ctrl-C stops it
 	@exec $(BIN)/python manage.py dev
 
 demo: .venv/embedded.stamp ## Make people, chats and messages to look at in the run under way

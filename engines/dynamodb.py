@@ -6,6 +6,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
 
+from engines.dynamolite.delay import AnswerDelay
 from engines.engine import Engine
 from engines.errors import EngineMissing
 from engines.health import post_status
@@ -31,13 +32,14 @@ LIST_TABLES = {
 class DynamoDbEngine(Engine):
     """On `data_dir`, where every write is on disk before its response; in memory without one.
 
-    A restart keeps the port.
+    A restart keeps the port. `delay` makes its answers wait; a change counts from the next start.
     """
 
     name: ClassVar[str] = "dynamodb"
 
-    def __init__(self, *, data_dir: Path | None = None) -> None:
+    def __init__(self, *, data_dir: Path | None = None, delay: AnswerDelay | None = None) -> None:
         super().__init__()
+        self.delay = delay
         self._data_dir = data_dir
         self._port = ReservedPort()
 
@@ -67,6 +69,8 @@ class DynamoDbEngine(Engine):
         command += ["--port", str(self._port.number)]
         if self._data_dir is not None:
             command += ["--file", str(self._data_dir / FILE_NAME)]
+        if self.delay is not None:
+            command += ["--delay", str(self.delay)]
         self._port.hand_over()
         return ChildProcess(self.name, command, log=self._log)
 

@@ -15,7 +15,7 @@ from engines.engine import STOP_GRACE, Engine
 from engines.errors import ServiceFailed, describe_exit
 from engines.health import get_status
 from engines.interrupts import Interrupts, StopRequested
-from engines.ports import ReservedPort
+from engines.ports import LOOPBACK, ReservedPort
 from engines.processes import ChildProcess, stop_together
 
 POLL_INTERVAL = 0.05  # seconds
@@ -33,15 +33,17 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Service:
-    """A command that runs until the end of the run.
+    """A command that runs until the end of the run, listens on `ports`, and has `environment` besides the plan's.
 
-    With a `port` and a `ready_path` it is ready once a GET of that path returns 200, else as soon as it has started.
+    With a `ready_path` it is ready once a GET of that path on the last port, which it shares with no other service,
+    returns 200; else as soon as it has started.
     """
 
     name: str
     command: Sequence[str]
-    port: ReservedPort | None = None
+    ports: Sequence[ReservedPort] = ()
     ready_path: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,17 +109,22 @@ class Supervisor:
 
     def _start_services(self) -> None:
         """Start all, then wait for all."""
+        started: list[tuple[Service, ChildProcess]] = []
         for service in self._plan.services:
-            if service.port is not None:
-                service.port.hand_over()
-            self._interrupts.watch(self._start_child(service))
-        for service in self._plan.services:
-            if service.port is not None and service.ready_path is not None:
-                self._wait_until_ready(service.name, service.port.number, service.ready_path)
+            for port in service.ports:
+                port.hand_over()
+            child = self._start_child(service, **service.environment)
+            self._interrupts.watch(child)
+            started.append((service, child))
+        for service, child in started:
+            if service.ready_path is not None:
+                number = service.ports[-1].number
+                self._wait_until_ready(service.name, number, service.ready_path)
+                self._log(f"{service.name} is ready on http://{LOOPBACK}:{number} (process {child.pid})")
 
-    def _start_child(self, task: Preparation | Service) -> ChildProcess:
+    def _start_child(self, task: Preparation | Service, **environment: str) -> ChildProcess:
         log = self._console.sink(task.name)
-        child = ChildProcess(task.name, task.command, environment=self._environment, log=log)
+        child = ChildProcess(task.name, task.command, environment=self._environment | environment, log=log)
         self._children.append(child)
         return child
 

@@ -9,6 +9,6 @@ Local, request by request. An operation or a parameter that is not implemented i
 
 Reading order: `server` (HTTP), `service` (operations and batches of requests), `writing` and `reading` (item
 operations), `schema` and `creation` (keys and indexes), `store` (SQLite), `journal` (durability between commits),
-`expressions` (with `parsing`, `conditions`, `updates`, `paths`, `placeholders`), `values`.
+`expressions` (with `parsing`, `conditions`, `updates`, `paths`, `placeholders`), `values`; `delay` for measurements.
 `python -m engines.dynamolite --help` runs it alone.
 """

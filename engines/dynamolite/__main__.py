@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from engines.dynamolite.delay import AnswerDelay
 from engines.dynamolite.server import Server
 from engines.dynamolite.service import Service
 from engines.dynamolite.store import Store
@@ -21,6 +22,12 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
     parser.add_argument("--file", type=Path, help="the data file; without it the data is in memory")
+    parser.add_argument(
+        "--delay",
+        type=AnswerDelay.parse,
+        metavar="T/R",
+        help="answer transactions after T milliseconds and other requests after R, as a store across a network does",
+    )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
@@ -28,17 +35,17 @@ def main() -> None:
     except sqlite3.Error as error:
         sys.exit(f"{arguments.file} cannot be opened ({error}): it may be in use by another process.")
     try:
-        uvloop.run(serve(store, arguments.host, arguments.port))
+        uvloop.run(serve(store, arguments.host, arguments.port, delay=arguments.delay))
     finally:
         store.close()
 
 
-async def serve(store: Store, host: str, port: int) -> None:
+async def serve(store: Store, host: str, port: int, *, delay: AnswerDelay | None) -> None:
     """Serve until SIGINT or SIGTERM."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    server = Server(Service(store))
+    server = Server(Service(store), delay=delay)
     tune_gc()
     listener = await loop.create_server(server.make_connection, host, port)
     await stopped.wait()

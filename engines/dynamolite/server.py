@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
 import httptools
 
+from engines.dynamolite.delay import AnswerDelay
 from engines.dynamolite.service import HttpResponse, Service
 
 logger = logging.getLogger(__name__)
@@ -28,10 +30,14 @@ class PendingRequest:
 
 
 class Server:
-    """Handles the requests that arrive in one iteration of the event loop as one batch."""
+    """Handles the requests that arrive in one iteration of the event loop as one batch.
 
-    def __init__(self, service: Service) -> None:
+    With a `delay` the requests are executed as they arrive, and each answer waits by itself.
+    """
+
+    def __init__(self, service: Service, *, delay: AnswerDelay | None = None) -> None:
         self._service = service
+        self._delay = delay
         self._pending: list[PendingRequest] = []
         self._loop = asyncio.get_running_loop()
         self._expiry_timer = self._loop.call_later(EXPIRY_INTERVAL_SECONDS, self._delete_expired)
@@ -55,7 +61,10 @@ class Server:
         batch, self._pending = self._pending, []
         responses = self._service.handle_all([(request.operation, request.body) for request in batch])
         for request, response in zip(batch, responses, strict=True):
-            request.connection.respond(response, keep_alive=request.keep_alive)
+            if self._delay is None:
+                request.connection.respond(response, keep_alive=request.keep_alive)
+            else:
+                request.connection.respond_after(self._delay.of(request.operation), response, request.keep_alive)
         self._last_batch_at = self._loop.time()
         if self._checkpoint_timer is None:
             self._checkpoint_timer = self._loop.call_later(IDLE_SECONDS, self._checkpoint_if_idle)
@@ -92,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._operation = b""
         self._body: list[bytes] = []
         self._size = 0
+        self._delayed: deque[tuple[HttpResponse, bool]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -138,6 +148,15 @@ class Connection(asyncio.Protocol):
         self._transport.write(head % (response.status, reason, len(response.body)) + response.body)
         if not keep_alive:
             self._close()
+
+    def respond_after(self, seconds: float, response: HttpResponse, keep_alive: bool) -> None:
+        """Respond later. Responses keep their order, whichever timer fires first."""
+        self._delayed.append((response, keep_alive))
+        asyncio.get_running_loop().call_later(seconds, self._respond_next)
+
+    def _respond_next(self) -> None:
+        response, keep_alive = self._delayed.popleft()
+        self.respond(response, keep_alive=keep_alive)
 
     def _close(self) -> None:
         if self._transport is not None:

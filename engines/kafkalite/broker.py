@@ -1,6 +1,7 @@
 """The requests of Kafka's protocol and their responses."""
 
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -8,7 +9,7 @@ from struct import Struct
 
 from engines.kafkalite.errors import ErrorCode, KafkaError
 from engines.kafkalite.fetches import Fetches, FetchResult, PartitionFetch
-from engines.kafkalite.groups import Groups, JoinRequest, JoinResult, SyncResult, TopicPartition
+from engines.kafkalite.groups import Group, Groups, JoinRequest, JoinResult, SyncResult, TopicPartition
 from engines.kafkalite.log import Batch, Partition
 from engines.kafkalite.wire import INT8, INT16, INT32, INT64, ProtocolError, Reader, array, blob, string
 
@@ -19,6 +20,9 @@ NO_OFFSET = NO_TIMESTAMP = -1
 API_VERSIONS, MAX_API_VERSIONS = 18, 3
 NO_THROTTLE = INT32.pack(0)
 NO_TAGS = b"\0"
+TOPIC_RESOURCE = 2
+# Read-only, a default, not sensitive.
+IS_READ_ONLY_DEFAULT = b"\1\1\0"
 MILLISECONDS = 1000  # per second
 
 REQUEST_HEADER, VERSION_RANGE = Struct(">hhi"), Struct(">hhh")
@@ -57,6 +61,7 @@ class Broker:
         self._topics = {name: [Partition() for _ in range(count)] for name, count in topics.items()}
         self._fetches = Fetches()
         self.groups = Groups()
+        self._started_at = time.monotonic()
         # Random, so that producers of a previous process do not share an id with new ones.
         self._last_producer_id = random.getrandbits(48)
         self._apis = {
@@ -73,8 +78,10 @@ class Broker:
                 Api(12, 0, 1, self._heartbeat),
                 Api(13, 0, 1, self._leave_group),
                 Api(14, 0, 1, self._sync_group),
+                Api(15, 0, 0, self._describe_groups),
                 Api(API_VERSIONS, 0, MAX_API_VERSIONS, self._api_versions),
                 Api(22, 0, 0, self._init_producer_id),
+                Api(32, 0, 0, self._describe_configs),
             )
         }
 
@@ -139,6 +146,28 @@ class Broker:
             for number, _ in enumerate(partitions or ())
         ]
         return INT16.pack(code) + string(name) + (INT8.pack(0) if version >= 1 else b"") + array(described)
+
+    def _describe_configs(self, request: Request) -> None:
+        body = request.body
+        resources = body.array(lambda: (body.int8(), body.string(), body.nullable_array(body.string)))
+        request.respond(NO_THROTTLE + array(self._config(kind, name, wanted) for kind, name, wanted in resources))
+
+    def _config(self, kind: int, name: str, wanted: list[str] | None) -> bytes:
+        """The settings of a topic; other resources have none."""
+        code, message, entries = ErrorCode.NONE, None, []
+        if kind != TOPIC_RESOURCE:
+            code, message = ErrorCode.INVALID_REQUEST, "only topics have settings"
+        elif name not in self._topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            entries = [(key, value) for key, value in self._topic_config().items() if wanted is None or key in wanted]
+        described = [string(key) + string(value) + IS_READ_ONLY_DEFAULT for key, value in entries]
+        return INT16.pack(code) + string(message) + INT8.pack(kind) + string(name) + array(described)
+
+    def _topic_config(self) -> dict[str, str]:
+        """The log begins with this process, and promises to reach back no further."""
+        age = int((time.monotonic() - self._started_at) * MILLISECONDS)
+        return {"cleanup.policy": "delete", "retention.ms": str(age), "min.insync.replicas": "1"}
 
     def _partition(self, topic: str, number: int) -> Partition | None:
         partitions = self._topics.get(topic, ())
@@ -267,6 +296,10 @@ class Broker:
         group, member_id = request.body.string(), request.body.string()
         _respond_with_code(request, lambda: self.groups.get_or_create(group).leave(member_id))
 
+    def _describe_groups(self, request: Request) -> None:
+        names = request.body.array(request.body.string)
+        request.respond(array(_group_description(name, self.groups.find(name)) for name in names))
+
     def _commit_offsets(self, request: Request) -> None:
         body = request.body
         group, generation, member_id = body.string(), body.int32(), body.string()
@@ -329,6 +362,22 @@ def _join_response(result: JoinResult) -> bytes:
         + string(result.leader)
         + string(result.member_id)
         + array(string(member_id) + blob(metadata) for member_id, metadata in result.members)
+    )
+
+
+def _group_description(name: str, group: Group | None) -> bytes:
+    """A group that nobody knows is dead: Kafka's word for one without members and offsets."""
+    members = [] if group is None else group.describe_members()
+    return (
+        INT16.pack(ErrorCode.NONE)
+        + string(name)
+        + string("Dead" if group is None else group.state_name)
+        + string("consumer" if members else "")
+        + string("" if group is None else group.protocol)
+        + array(
+            string(member_id) + string(client_id) + string("") + blob(metadata) + blob(assignment)
+            for member_id, client_id, metadata, assignment in members
+        )
     )
 
 

@@ -74,6 +74,13 @@ class _State(Enum):
     COMPLETING_REBALANCE = auto()
 
 
+_STATE_NAMES = {
+    _State.STABLE: "Stable",
+    _State.PREPARING_REBALANCE: "PreparingRebalance",
+    _State.COMPLETING_REBALANCE: "CompletingRebalance",
+}
+
+
 class Group:
     """One group. The responses to `join` and `sync` may come later."""
 
@@ -129,10 +136,12 @@ class Group:
     def commit(self, member_id: str, generation: int, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Store offsets. Raises `KafkaError` for a member of an old generation.
 
-        A consumer that is not a member of the group commits with a negative generation.
+        A client that is not a member commits with a negative generation, and only while the group has no members.
         """
         if generation >= 0 or member_id:
             self._touch_current(member_id, generation)
+        elif self._members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.offsets.update(offsets)
 
     def expire(self) -> None:
@@ -149,6 +158,25 @@ class Group:
         ]
         if expired:
             self._remove(expired)
+
+    @property
+    def state_name(self) -> str:
+        """Kafka's name of the state."""
+        return _STATE_NAMES[self._state] if self._members else "Empty"
+
+    @property
+    def protocol(self) -> str:
+        """The assignment protocol of the present generation."""
+        common = _common_protocols([member.request for member in self._members.values()]) if self._members else []
+        return common[0] if common else ""
+
+    def describe_members(self) -> list[tuple[str, str, bytes, bytes]]:
+        """Id, client id, metadata and assignment of each member."""
+        protocol = self.protocol
+        return [
+            (member.member_id, member.request.client_id, member.metadata(protocol), member.assignment)
+            for member in self._members.values()
+        ]
 
     @property
     def _leader(self) -> _Member:
@@ -235,6 +263,9 @@ class Groups:
         if group is None:
             group = self._groups[name] = Group(monotonic=self.monotonic)
         return group
+
+    def find(self, name: str) -> Group | None:
+        return self._groups.get(name)
 
     def expire(self) -> None:
         for group in self._groups.values():

@@ -30,6 +30,9 @@ class Reader:
             raise ProtocolError("a request ends too early")
         return form.unpack_from(self._data, start)
 
+    def int8(self) -> int:
+        return self.struct(INT8)[0]
+
     def int16(self) -> int:
         return self.struct(INT16)[0]
 

@@ -18,13 +18,16 @@ CHATS_CREATED = "chats.created"
 
 TOPIC_OF = {
     "MessagePersisted": MESSAGES_PERSISTED,
+    "EntryPersisted": MESSAGES_PERSISTED,
     "MembershipChanged": MEMBERSHIPS_CHANGED,
     "ChatCreated": CHATS_CREATED,
 }
-TOPICS = tuple(TOPIC_OF.values())
+TOPICS = tuple(dict.fromkeys(TOPIC_OF.values()))
 
 # A Kafka header of a message's event: the connection that sent it and needs no copy.
 ORIGIN_HEADER = "origin-connection-id"
+# A Kafka header of an event that was published once more by an operator's tool: its place in the log means nothing.
+REPUBLISHED_HEADER = "republished"
 
 
 class MalformedEvent(Exception):

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,6 +14,20 @@ from foundation.kernel.clock import to_iso
 
 SUSPICIOUS_REQUESTS = "django.security"
 MAX_SUSPICIOUS_CHARACTERS = 200
+IDS = ("event", "request_id", "connection_id", "chat_id", "sequence", "message_id")
+"""What a line may carry by `extra=…`: the JSON form shows it under these names."""
+
+REQUEST_ID: ContextVar[str] = ContextVar("request_id")
+"""The REST request that is being served, also in the threads and tasks that serve it."""
+
+
+class WithRequestId(logging.Filter):
+    """Adds the id of the REST request during which a line is logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if (request_id := REQUEST_ID.get(None)) is not None:
+            record.request_id = request_id
+        return True
 
 
 class OnlyUnforeseen(logging.Filter):
@@ -84,6 +99,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            **{name: getattr(record, name) for name in IDS if hasattr(record, name)},
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

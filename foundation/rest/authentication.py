@@ -1,6 +1,6 @@
 """Authentication by bearer token. Views require it unless they opt out."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
@@ -14,7 +14,7 @@ from foundation.kernel.errors import Unauthenticated
 if TYPE_CHECKING:  # rest_framework.views imports this module through the settings
     from rest_framework.views import APIView
 
-Verify = Callable[[str], Caller]
+Verify = Callable[[str], Awaitable[Caller]]
 
 
 def bearer_token(header: str) -> str | None:
@@ -24,19 +24,27 @@ def bearer_token(header: str) -> str | None:
 
 
 class BearerAuthentication(BaseAuthentication):
-    """Reads `Authorization: Bearer <access token>`. `verify` raises for an invalid token."""
+    """Reads `Authorization: Bearer <access token>`.
+
+    `verify` may read a store, so it is awaited by `find_caller`, before DRF asks `authenticate`.
+    """
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
+        self._found: tuple[Caller, str] | None = None
 
-    def authenticate(self, request: Request | HttpRequest) -> tuple[Caller, str] | None:
+    async def find_caller(self, request: Request | HttpRequest) -> None:
+        """Raises `Unauthenticated` for an invalid token."""
         header = request.META.get("HTTP_AUTHORIZATION", "")
         if not header:
-            return None
+            return
         token = bearer_token(header)
         if token is None:
             raise Unauthenticated("Send `Authorization: Bearer <access token>`")
-        return self._verify(token), token
+        self._found = await self._verify(token), token
+
+    def authenticate(self, request: Request) -> tuple[Caller, str] | None:
+        return self._found
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="parley"'

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver
@@ -12,7 +13,7 @@ ViewFunction = Callable[..., HttpResponseBase]
 
 
 class ByMethod:
-    """Dispatches a request to the view of its method: `ByMethod(get=list_view, post=create_view)`.
+    """Dispatches a request to the asynchronous view of its method: `ByMethod(get=list_view, post=create_view)`.
 
     HEAD goes to the view of GET. OPTIONS and all other methods go to the first view, which answers or refuses them as
     for a path of its own. Every response lists the methods of all views in `Allow`.
@@ -20,15 +21,16 @@ class ByMethod:
 
     csrf_exempt = True
 
-    def __init__(self, **views: ViewFunction) -> None:
+    def __init__(self, **views: Callable[..., Any]) -> None:
+        markcoroutinefunction(self)
         self.views = views
         offered = {*views, "options", *(["head"] if "get" in views else [])}
         self._allow = ", ".join(name.upper() for name in View.http_method_names if name in offered)
 
-    def __call__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    async def __call__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         method = (request.method or "").lower()
         view = self.views.get("get" if method == "head" else method) or next(iter(self.views.values()))
-        response = view(request, *args, **kwargs)
+        response: HttpResponseBase = await view(request, *args, **kwargs)
         response["Allow"] = self._allow
         return response
 

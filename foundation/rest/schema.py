@@ -19,7 +19,7 @@ from foundation.rest.problems import CONTENT_TYPE, status_of
 from foundation.rest.routing import one_view_each
 
 _ALWAYS = (errors.NotAcceptable, errors.Unavailable)
-_WITH_CALLER = (errors.Unauthenticated, errors.RateLimited)
+_WITH_CALLER = (errors.Unauthenticated, errors.Forbidden, errors.RateLimited)
 _WITH_QUERY = (errors.Malformed, errors.Invalid)
 
 SWAGGER_UI = "/static/drf_spectacular_sidecar/swagger-ui-dist"
@@ -33,6 +33,7 @@ PAGE = f"""<!DOCTYPE html>
     <link rel="stylesheet" href="{SWAGGER_UI}/swagger-ui.css">
   </head>
   <body>
+    <p><a href="/api/asyncapi">The WebSocket, as an AsyncAPI document</a></p>
     <div id="swagger-ui"></div>
     <script src="{SWAGGER_UI}/swagger-ui-bundle.js"></script>
     <script src="/api/docs?script"></script>
@@ -127,6 +128,15 @@ def document(urlconf: str) -> bytes:
 class SchemaView(PlainView):
     def get(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(document(get_urlconf() or settings.ROOT_URLCONF), content_type="application/json")
+
+
+class DocumentView(PlainView):
+    """Serves a document that was made at start-up: `body` is its JSON."""
+
+    body = b""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(self.body, content_type="application/json")
 
 
 class DocsView(PlainView):

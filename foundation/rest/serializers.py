@@ -32,6 +32,15 @@ class TextField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
+class SwitchField(serializers.BooleanField):
+    """A JSON boolean. Strings and numbers are not coerced."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if type(data) is not bool:
+            raise serializers.ValidationError("Must be true or false.")
+        return data
+
+
 class WholeNumberField(serializers.IntegerField):
     """A JSON integer. Strings and booleans are not coerced."""
 

@@ -16,7 +16,7 @@ class UserLimits:
         self._limiter = limiter
         self._limits = {limit.name: limit for limit in limits}
 
-    def take(self, user_id: UserId, costs: Mapping[str, int]) -> None:
+    async def take(self, user_id: UserId, costs: Mapping[str, int]) -> None:
         """Take these tokens of the user, all or none. Raises `RateLimited`, which becomes a 429 with `Retry-After`.
 
         A cost above a limit's burst takes the whole burst, so that no request is refused for ever.
@@ -24,4 +24,4 @@ class UserLimits:
         charges = [
             Charge(self._limits[name], user_id, min(cost, self._limits[name].burst)) for name, cost in costs.items()
         ]
-        self._limiter.take_all(charges).require()
+        (await self._limiter.take_all(charges)).require()

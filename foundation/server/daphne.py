@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 MAX_FRAME_BYTES = 16 * 1024
 MIN_CHECK_SECONDS = 1.0
+# In a mass reconnect handshakes queue up. A client that is turned away comes back and costs the same again.
+HANDSHAKE_SECONDS = 20
 
 
 class ParleyServer(Server):  # type: ignore[misc]
@@ -39,7 +41,8 @@ class ParleyServer(Server):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         sizes = {"websocket_max_message_size": MAX_FRAME_BYTES, "websocket_max_frame_size": MAX_FRAME_BYTES}
-        super().__init__(*args, server_name="parley", websocket_timeout=-1, **sizes, **options)
+        timeouts = {"websocket_timeout": -1, "websocket_handshake_timeout": HANDSHAKE_SECONDS}
+        super().__init__(*args, server_name="parley", **timeouts, **sizes, **options)
         self.limits = limits
         self._before_shutdown = before_shutdown
         self._fast_sockets = fast_sockets

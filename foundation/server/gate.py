@@ -1,21 +1,18 @@
-"""ASGI middleware around Django: `Gate` limits the requests served at once, `NoStore` keeps answers out of caches.
+"""ASGI middleware that limits the requests served at once.
 
-Each request occupies a thread in Django. When a store is slow, threads would pile up without bound; requests beyond
-the limit are refused at once instead.
+When a store is slow, requests would pile up without bound; those beyond the limit are refused at once instead.
 """
 
 from collections.abc import Awaitable, Callable, Collection
-from http import HTTPStatus
 from typing import Any
 
 from prometheus_client import Counter
 
 from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.rest.handler import Send
 from foundation.rest.problems import problem
 
 REFUSED = Counter("parley_http_refused_total", "Requests refused because too many were being served.")
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Overcrowded(Unavailable):
@@ -47,23 +44,6 @@ class Gate:
             await self._application(scope, receive, send)
         finally:
             self._inside -= 1
-
-
-class NoStore:
-    """Adds `Cache-Control: no-store` to answers that say nothing about caching."""
-
-    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
-        self._application = application
-
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
-        async def send_uncached(event: dict[str, Any]) -> None:
-            if event["type"] == "http.response.start" and event["status"] != HTTPStatus.NOT_MODIFIED:
-                headers = event.get("headers", [])
-                if all(name.lower() != b"cache-control" for name, _ in headers):
-                    event = {**event, "headers": [*headers, (b"cache-control", b"no-store")]}
-            await send(event)
-
-        await self._application(scope, receive, send_uncached)
 
 
 async def refuse(send: Send, error: ParleyError) -> None:

@@ -1,8 +1,7 @@
 """Limits the HTTP requests of one user that a process serves at once, so that they do not slow other users.
 
-Each request occupies a thread in Django, and threads share one processor. Requests beyond a user's share wait on the
-event loop, in the order of arrival and without a thread; beyond a bound they are refused. Refusals are paced, because
-even they cost others time when a client repeats its requests at once.
+Requests beyond a user's share wait in the order of arrival; beyond a bound they are refused. Refusals are paced,
+because even they cost others time when a client repeats its requests at once.
 """
 
 import asyncio
@@ -15,7 +14,8 @@ from prometheus_client import Counter
 from foundation.kernel.errors import RateLimited
 from foundation.kernel.ids import UserId
 from foundation.rest.authentication import bearer_token
-from foundation.server.gate import Send, refuse
+from foundation.rest.handler import Send
+from foundation.server.gate import refuse
 
 WAITING_PER_PLACE = 32
 PAUSE = 1.0

@@ -9,7 +9,7 @@ from foundation.stores.dynamodb.async_database import TRANSACTION_ITEMS, AsyncDa
 from foundation.stores.dynamodb.database import Database
 from foundation.stores.dynamodb.patterns import AccessPattern, Consistency, Operation
 from foundation.stores.dynamodb.requests import Key
-from foundation.stores.dynamodb.table import RawItem
+from foundation.stores.dynamodb.table import RawItem, plain
 from foundation.stores.dynamodb.wire import DynamoDBOptions
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "RawItem",
     "Tables",
     "Write",
+    "plain",
 ]

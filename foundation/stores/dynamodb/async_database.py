@@ -50,6 +50,14 @@ class RawPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanPage:
+    """A page of a whole table. `next_key` is where the next page begins; None at the end."""
+
+    items: list[RawItem]
+    next_key: RawItem | None
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """One item's part of a transaction, made by the methods of `Tables`."""
 
@@ -191,16 +199,28 @@ class AsyncDatabase(Tables):
                 return total
             request["ExclusiveStartKey"] = data["LastEvaluatedKey"]
 
+    async def scan(self, pattern: AccessPattern[Any], *, limit: int, start: RawItem | None = None) -> ScanPage:
+        """One page of up to `limit` items of a table, in no order. The caller limits the rate of its calls."""
+        _require(pattern, Operation.OFFLINE_SCAN)
+        request = {"TableName": self.table_name(pattern.model), "ConsistentRead": pattern.strong, "Limit": limit}
+        data = await self.wire.call("Scan", {**request, **({"ExclusiveStartKey": start} if start else {})})
+        _count(pattern, len(data["Items"]))
+        return ScanPage(items=data["Items"], next_key=data.get("LastEvaluatedKey"))
+
     async def batch_get(self, wanted: Mapping[AccessPattern[Any], Iterable[Key]]) -> BatchResult:
-        """Read keys of one or several tables, 100 a request. Keys not found are absent from the result."""
+        """Read keys of one or several tables, 100 a request, concurrently. The result lacks keys that are not found."""
         pairs = [(pattern, key) for pattern, keys in wanted.items() for key in dict.fromkeys(keys)]
         by_table = {self.table_name(pattern.model): pattern for pattern in wanted}
         found: dict[AccessPattern[Any], dict[Key, RawItem]] = {pattern: {} for pattern in wanted}
-        for chunk in _chunks(pairs, BATCH_GET_KEYS):
-            for table, items in await self._batch_get(chunk):
-                pattern = by_table[table]
-                for raw in items:
-                    found[pattern][requests.key_of(pattern.model, raw)] = raw
+        if len(pairs) <= BATCH_GET_KEYS:
+            answers = await self._batch_get(pairs) if pairs else []
+        else:
+            reads = [self._batch_get(chunk) for chunk in _chunks(pairs, BATCH_GET_KEYS)]
+            answers = list(itertools.chain.from_iterable(await asyncio.gather(*reads)))
+        for table, items in answers:
+            pattern = by_table[table]
+            for raw in items:
+                found[pattern][requests.key_of(pattern.model, raw)] = raw
         for pattern, count in Counter(pattern for pattern, _ in pairs).items():
             _count(pattern, count)
         return BatchResult(found)
@@ -239,6 +259,14 @@ class AsyncDatabase(Tables):
         data = await self._write("UpdateItem", {**request, "ReturnValues": "ALL_NEW"})
         _count(pattern, 1)
         return pattern.model.from_raw_data(data["Attributes"])
+
+    async def update_raw(self, pattern: AccessPattern[Any], request: dict[str, Any]) -> RawItem:
+        """An update in DynamoDB's own form, for hot paths. Return what it asked for. Raises `ConditionFailed`."""
+        _require(pattern, Operation.UPDATE)
+        data = await self._write("UpdateItem", request)
+        _count(pattern, 1)
+        attributes: RawItem = data.get("Attributes", {})
+        return attributes
 
     async def delete(self, pattern: AccessPattern[M], key: Key, condition: Condition | None = None) -> None:
         """Raises `ConditionFailed`; without a condition, deleting what is not there succeeds."""

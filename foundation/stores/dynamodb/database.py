@@ -41,6 +41,7 @@ class Database(Tables):
     query = _blocking(AsyncDatabase.query)
     query_all = _blocking(AsyncDatabase.query_all)
     count = _blocking(AsyncDatabase.count)
+    scan = _blocking(AsyncDatabase.scan)
     batch_get = _blocking(AsyncDatabase.batch_get)
     put = _blocking(AsyncDatabase.put)
     update = _blocking(AsyncDatabase.update)

@@ -29,6 +29,8 @@ class Operation(StrEnum):
     TRANSACT_UPDATE = "TransactWriteItems (Update)"
     TRANSACT_DELETE = "TransactWriteItems (Delete)"
     TRANSACT_CHECK = "TransactWriteItems (ConditionCheck)"
+    OFFLINE_SCAN = "Scan (offline)"
+    """Of an operator's tool that says so, never of a running service."""
 
 
 class Consistency(StrEnum):
@@ -37,7 +39,7 @@ class Consistency(StrEnum):
     WRITE = "N/A"
 
 
-_READS = {Operation.GET, Operation.QUERY, Operation.BATCH_GET}
+_READS = {Operation.GET, Operation.QUERY, Operation.BATCH_GET, Operation.OFFLINE_SCAN}
 _declared: dict[str, "AccessPattern[Any]"] = {}
 
 

@@ -21,7 +21,7 @@ def raw_key(model: type[Model], key: Sequence[str | int]) -> RawItem:
 def key_of(model: type[Model], item: RawItem) -> Key:
     """The inverse of `raw_key`, for a whole item."""
     values = [item[name] for name in key_names(model)]
-    return cast(Key, tuple(value["S"] if "S" in value else int(value["N"]) for value in values))
+    return cast(Key, tuple([value["S"] if "S" in value else int(value["N"]) for value in values]))
 
 
 def put(table: str, item: Model, condition: Condition | None) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _expressions(*, actions: Sequence[Action] = (), condition: Condition | None 
 
 def _hash_name(pattern: AccessPattern[Any]) -> str:
     if pattern.index is None:
-        return key_names(pattern.model)[0]
+        return key_names(pattern.model)[0]  # type: ignore[arg-type]
     attributes = pattern.index.Meta.attributes.values()
     return str(next(attribute.attr_name for attribute in attributes if attribute.is_hash_key))
 

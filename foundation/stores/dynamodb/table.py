@@ -1,6 +1,7 @@
 """The base of the eight models, and the only module that uses PynamoDB's private parts."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, ClassVar
 
 from pynamodb.models import Model
@@ -21,6 +22,24 @@ class Table(Model):
     point_in_time_recovery: ClassVar[bool] = True
 
 
+def plain(item: RawItem) -> dict[str, Any]:
+    """An item as Python values, whatever attributes it has or lacks. Costs a tenth of a model's `from_raw_data`."""
+    return {name: _value(kind, value) for name, typed in item.items() for kind, value in typed.items()}
+
+
+def _value(kind: str, value: Any) -> Any:
+    if kind == "S":
+        return value
+    if kind == "N":
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+    if kind == "L":
+        return [_value(*dict(each).popitem()) for each in value]
+    if kind == "M":
+        return plain(value)
+    return None if kind == "NULL" else value
+
+
+@cache
 def key_names(model: type[Model]) -> tuple[str, ...]:
     """The names of the hash key and, where there is one, the range key."""
     return tuple(name for name in (model._hash_keyname, model._range_keyname) if name is not None)

@@ -54,6 +54,7 @@ READ_OPERATIONS = frozenset(
         "GetItem",
         "BatchGetItem",
         "Query",
+        "Scan",
         "TransactGetItems",
         "DescribeTable",
         "ListTables",

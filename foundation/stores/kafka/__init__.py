@@ -6,7 +6,21 @@ were processed.
 
 from foundation.stores.kafka.admin import EventLogAdmin
 from foundation.stores.kafka.consumer import EventConsumer, Record
+from foundation.stores.kafka.groups import ConsumerGroup, Progress
 from foundation.stores.kafka.options import KafkaOptions
 from foundation.stores.kafka.producer import EventProducer, OnDelivered, Outgoing
+from foundation.stores.kafka.reader import LogReader, Span
 
-__all__ = ["EventConsumer", "EventLogAdmin", "EventProducer", "KafkaOptions", "OnDelivered", "Outgoing", "Record"]
+__all__ = [
+    "ConsumerGroup",
+    "EventConsumer",
+    "EventLogAdmin",
+    "EventProducer",
+    "KafkaOptions",
+    "LogReader",
+    "OnDelivered",
+    "Outgoing",
+    "Progress",
+    "Record",
+    "Span",
+]

@@ -131,7 +131,7 @@ class EventConsumer:
         if first is None:
             return []
         messages = [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
-        return [record for message in messages if (record := _record(message)) is not None]
+        return [record for message in messages if (record := record_of(message)) is not None]
 
     def store_offsets(self, records: Sequence[Record]) -> None:
         """Mark everything up to these records as processed; committed within half a second.
@@ -258,7 +258,7 @@ def _reason(error: Exception) -> str:
     return "unavailable" if isinstance(error, Unavailable) else "unexpected"
 
 
-def _record(message: Message) -> Record | None:
+def record_of(message: Message) -> Record | None:
     """A record, or None for an error of the client library, which is logged."""
     if (error := message.error()) is not None:
         log.warning("kafka: %s", error)

@@ -10,11 +10,16 @@ from typing import Any, Protocol
 from asgiref.sync import async_to_sync
 from redis.exceptions import RedisError
 
-from foundation.kernel.ids import SessionId
+from foundation.kernel.ids import SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
 
 GROUP = "control"
 SESSION_REVOKED = "session.revoked"
+USER_SUSPENDED = "user.suspended"
+USER_RESTORED = "user.restored"
+GATEWAY_DRAINED = "gateway.drained"
+GATEWAY_RESUMED = "gateway.resumed"
+PRIVACY_CHANGED = "privacy.changed"
 PUBLISH_TIMEOUT_SECONDS = 1.0
 
 
@@ -25,15 +30,29 @@ class ChannelLayer(Protocol):
 
 
 class RevocationChannel:
-    """Notifies every process that sessions have ended. Blocking: never call it on an event loop."""
+    """Tells every process of ended sessions, of suspended, restored and changed users, of drained and resumed gateways.
+
+    Blocking: never call it on an event loop. Every method raises `StoreUnavailable` if Redis does not accept the notice
+    in time.
+    """
 
     def __init__(self, layer: ChannelLayer, *, timeout: float = PUBLISH_TIMEOUT_SECONDS) -> None:
         self._layer = layer
         self._timeout = timeout
 
     def publish(self, session_ids: Sequence[SessionId]) -> None:
-        """Raises `StoreUnavailable` if Redis does not accept the notice in time."""
-        message = {"type": SESSION_REVOKED, "session_ids": list(session_ids)}
+        self._publish({"type": SESSION_REVOKED, "session_ids": list(session_ids)})
+
+    def publish_suspension(self, user_id: UserId, *, is_suspended: bool) -> None:
+        self._publish({"type": USER_SUSPENDED if is_suspended else USER_RESTORED, "user_ids": [user_id]})
+
+    def publish_drain(self, gateway_id: str, *, is_draining: bool) -> None:
+        self._publish({"type": GATEWAY_DRAINED if is_draining else GATEWAY_RESUMED, "gateway_id": gateway_id})
+
+    def publish_privacy(self, user_id: UserId) -> None:
+        self._publish({"type": PRIVACY_CHANGED, "user_ids": [user_id]})
+
+    def _publish(self, message: dict[str, Any]) -> None:
         try:
             async_to_sync(self._send)(message)
         except (RedisError, OSError, TimeoutError) as error:
