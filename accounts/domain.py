@@ -15,8 +15,26 @@ class PublicUser:
 
 
 @dataclass(frozen=True, slots=True)
+class Visibility:
+    """What a user lets others see, and therefore sees of them; and when the last connection ended."""
+
+    read_receipts: bool = True
+    show_presence: bool = True
+    last_seen: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChange:
+    """What a user changes of itself; None: nothing."""
+
+    display_name: str | None = None
+    read_receipts: bool | None = None
+    show_presence: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class User:
-    """A user, as seen by that user only. `phone_number` is E.164."""
+    """A user, as seen by that user and by staff only. `phone_number` is E.164."""
 
     user_id: UserId
     phone_number: str
@@ -24,6 +42,8 @@ class User:
     display_name: str
     created_at: datetime
     updated_at: datetime
+    suspended_at: datetime | None = None
+    visibility: Visibility = Visibility()
 
     @property
     def public(self) -> PublicUser:
@@ -46,3 +66,11 @@ class Session:
     previous_token_hash: str | None = None
     rotation_salt: str | None = None
     rotated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a token's session and user are now: the session, if it is active, and whether the user is suspended."""
+
+    session: Session | None
+    is_suspended: bool = False

@@ -1,6 +1,6 @@
 """The errors of accounts, with their stable codes. The docstrings appear in the OpenAPI document."""
 
-from foundation.kernel.errors import Conflict, NotFound, RateLimited, Unauthenticated, Unavailable
+from foundation.kernel.errors import Conflict, Forbidden, NotFound, RateLimited, Unauthenticated, Unavailable
 
 
 class PhoneNumberTaken(Conflict):
@@ -25,6 +25,13 @@ class SessionRevoked(Unauthenticated):
 
     code = "session_revoked"
     title = "The session has ended, log in again"
+
+
+class AccountSuspended(Forbidden):
+    """Staff has suspended the account. Logging in again does not help; once restored, the same tokens work again."""
+
+    code = "account_suspended"
+    title = "This account is suspended"
 
 
 class InvalidRefreshToken(Unauthenticated):

@@ -19,7 +19,10 @@ class PhoneNumberIndex(GlobalSecondaryIndex["UserModel"]):
 
 
 class UserModel(Table):
-    """A user, or the claim `phone#<E.164>` that makes a phone number unique and holds its `owner_id`."""
+    """A user, or the claim `phone#<E.164>` that makes a phone number unique and holds its `owner_id`.
+
+    `read_receipts` and `show_presence` are on where they are absent.
+    """
 
     class Meta:
         table_name = "users"
@@ -33,6 +36,10 @@ class UserModel(Table):
     display_name = UnicodeAttribute(null=True)
     created_at = UnicodeAttribute(null=True)
     updated_at = UnicodeAttribute(null=True)
+    suspended_at = UnicodeAttribute(null=True)
+    read_receipts = BooleanAttribute(null=True)
+    show_presence = BooleanAttribute(null=True)
+    last_seen = UnicodeAttribute(null=True)
     owner_id = UnicodeAttribute(null=True)
     phone_number_index = PhoneNumberIndex()
 

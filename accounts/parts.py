@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import redis
 
 from accounts.services.directory import UserDirectory
 from accounts.services.guard import LoginGuard, LoginPolicy
 from accounts.services.login import PhoneLogin
-from accounts.services.profiles import Profiles
+from accounts.services.profiles import PrivacyNotices, Profiles
+from accounts.services.records import UserRecords
 from accounts.services.refresh_tokens import RefreshTokens
 from accounts.services.registration import Registration
 from accounts.services.sessions import RevocationNotices, Sessions, TokenMint
 from accounts.services.sms import SmsSender
+from accounts.services.suspension import SuspensionNotices, Suspensions
 from accounts.services.tokens import AccessTokens
 from accounts.services.verification import TokenVerifier
 from accounts.stores.codes import LoginCodes
@@ -38,12 +41,16 @@ class AccountsOptions:
     policy: LoginPolicy = field(default_factory=LoginPolicy)
 
 
+class AccountNotices(RevocationNotices, SuspensionNotices, PrivacyNotices, Protocol):
+    """Notifies every process of changes to sessions and users."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engines:
     database: Database
     redis: "redis.Redis"
     sms: SmsSender
-    notices: RevocationNotices
+    notices: AccountNotices
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +59,10 @@ class Accounts:
 
     directory: UserDirectory
     profiles: Profiles
+    records: UserRecords
     login: PhoneLogin
     sessions: Sessions
+    suspensions: Suspensions
     verifier: TokenVerifier
 
 
@@ -80,8 +89,10 @@ def assemble(engines: Engines, *, options: AccountsOptions, clock: Clock, ids: I
     )
     return Accounts(
         directory=UserDirectory(users),
-        profiles=Profiles(users, limiter=limiter, clock=clock),
+        profiles=Profiles(users, limiter=limiter, notices=engines.notices, clock=clock),
+        records=UserRecords(users),
         login=login,
         sessions=sessions,
+        suspensions=Suspensions(users, verifier=verifier, notices=engines.notices, clock=clock),
         verifier=verifier,
     )

@@ -43,6 +43,7 @@ class Chat:
     created_by: UserId
     created_at: datetime
     updated_at: datetime
+    pins: tuple[int, ...] = ()
 
     @property
     def is_direct(self) -> bool:
@@ -119,6 +120,7 @@ class Membership:
     role: Role
     joined_at: datetime
     muted_until: datetime | None = None
+    joined_sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class ListedChat:
 
     state: ChatState
     membership: Membership
+    counter: "CounterState"
 
     def to_json(self) -> dict[str, Any]:
         muted = self.membership.muted_until
@@ -167,7 +170,44 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CounterState:
-    """A chat's counter: the latest sequence, and the number of memberships that have ended."""
+    """A chat's counter: the latest sequence, and what is counted with it (`chats.models.CounterModel`).
+
+    `members` is None in a chat that is older than this count.
+    """
 
     sequence: int
     departures: int = 0
+    others: int = 0
+    last_other: int = 0
+    last_message: int = 0
+    members: int | None = None
+
+    @property
+    def latest_message(self) -> int:
+        """The sequence of the last message, 0 if there is none. Right also where an older process wrote messages."""
+        return self.last_message if self.last_other == self.sequence else self.sequence
+
+    @property
+    def messages(self) -> int:
+        """How many entries are messages."""
+        return self.sequence - self.others
+
+
+class CommandType(StrEnum):
+    RENAME = "rename"
+    ADD = "add"
+    REMOVE = "remove"
+    CHANGE_ROLE = "change_role"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A change of a chat's name or members, by name: whoever stores it judges it on the chat as it then is."""
+
+    type: CommandType
+    user_id: UserId | None = None
+    role: Role | None = None
+    name: str | None = None
+
+    def to_json(self) -> dict[str, str | None]:
+        return {"type": self.type, "user_id": self.user_id, "role": self.role, "name": self.name}

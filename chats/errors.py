@@ -44,6 +44,13 @@ class OwnerMustTransfer(Conflict):
     title = "Hand over the ownership first"
 
 
+class NothingToChange(Conflict):
+    """The command finds the chat as it would leave it. No entry was made."""
+
+    code = "nothing_to_change"
+    title = "There is nothing to change"
+
+
 class DirectChatIsFixed(Conflict):
     """The members of a direct chat cannot change, and it has no name."""
 

@@ -1,6 +1,8 @@
 """The tables `chats`, `chat_memberships` and `chat_counters` (docs/architecture.md). Private to this app."""
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from typing import Any
+
+from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
 from foundation.stores.dynamodb.table import ON_DEMAND, PROVISIONED, Table
@@ -21,6 +23,7 @@ class ChatModel(Table):
     created_by = UnicodeAttribute(null=True)
     created_at = UnicodeAttribute(null=True)
     updated_at = UnicodeAttribute(null=True)
+    pins: ListAttribute[Any] = ListAttribute(of=NumberAttribute, null=True)
     direct_chat_id = UnicodeAttribute(null=True)
 
 
@@ -38,7 +41,10 @@ class UserChatsIndex(GlobalSecondaryIndex["MembershipModel"]):
 
 
 class MembershipModel(Table):
-    """A user's membership in a chat. Without it, the user may neither read nor send."""
+    """A user's membership in a chat. Without it, the user may neither read nor send.
+
+    `joined_sequence` is the notice of the joining; absent for the first members.
+    """
 
     class Meta:
         table_name = "chat_memberships"
@@ -51,13 +57,16 @@ class MembershipModel(Table):
     role = UnicodeAttribute()
     joined_at = UnicodeAttribute()
     muted_until = UnicodeAttribute(null=True)
+    joined_sequence = NumberAttribute(null=True)
     user_chats_index = UserChatsIndex()
 
 
 class CounterModel(Table):
-    """The latest sequence of a chat, written in the transaction of the messages it numbers.
+    """The latest sequence of a chat, written in the transaction of the entries it numbers.
 
-    `departures` counts the memberships that have ended. It is absent before the first.
+    `departures` counts the memberships that have ended, `others` the entries that are no messages, `members` the
+    members. `last_other` is the sequence of the last entry that is no message, `last_message` that of the last message
+    before it. All are absent while there is nothing to count, `members` in chats that are older than it.
     """
 
     class Meta:
@@ -67,5 +76,9 @@ class CounterModel(Table):
     chat_id = UnicodeAttribute(hash_key=True)
     sequence_counter = NumberAttribute()
     departures = NumberAttribute(null=True)
+    others = NumberAttribute(null=True)
+    last_other = NumberAttribute(null=True)
+    last_message = NumberAttribute(null=True)
+    members = NumberAttribute(null=True)
     created_at = UnicodeAttribute(null=True)
     updated_at = UnicodeAttribute(null=True)

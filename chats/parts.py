@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from accounts.services.directory import UserDirectory
 from chats.services.access import Access
+from chats.services.chat_log import ChatLog
 from chats.services.creation import ChatCreation, CreationStores
 from chats.services.creation_keys import CreationKeys
 from chats.services.details import ChatDetails
 from chats.services.event_publisher import EventPublisher
-from chats.services.joining import Joining
-from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
 from chats.services.posting import Posting
+from chats.services.records import ChatRecords
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
@@ -32,6 +32,7 @@ class Chats:
     members: Members
     listing: ChatListing
     posting: Posting
+    records: ChatRecords
 
 
 def assemble(
@@ -39,35 +40,26 @@ def assemble(
     *,
     users: UserDirectory,
     creation_keys: CreationKeys,
+    log: ChatLog,
     producer: EventProducer,
     cursors: CursorCodec,
     clock: Clock,
     ids: IdFactory,
 ) -> Chats:
-    """`creation_keys` is implemented by `messaging`, which owns the table."""
+    """`creation_keys` and `log` are implemented by `messaging`, which owns the tables."""
     chats, memberships, counters = ChatStore(database), MembershipStore(database), CounterStore(database)
     access = Access(chats=chats, memberships=memberships)
     events = EventPublisher(producer=producer, ids=ids, clock=clock)
-    leaving = Leaving(database=database, memberships=memberships, counters=counters)
-    joining = Joining(memberships=memberships, leaving=leaving, users=users, clock=clock)
     stores = CreationStores(
         database=database, chats=chats, memberships=memberships, counters=counters, keys=creation_keys
     )
     return Chats(
         creation=ChatCreation(stores=stores, access=access, users=users, events=events, clock=clock, ids=ids),
-        details=ChatDetails(access=access, chats=chats, memberships=memberships, counters=counters, clock=clock),
-        members=Members(
-            database=database,
-            access=access,
-            memberships=memberships,
-            joining=joining,
-            leaving=leaving,
-            users=users,
-            events=events,
-            cursors=cursors,
-        ),
-        listing=ChatListing(database=database, chats=chats, memberships=memberships, counters=counters),
+        details=ChatDetails(access=access, memberships=memberships, counters=counters, log=log, clock=clock),
+        members=Members(access=access, memberships=memberships, log=log, users=users, events=events, cursors=cursors),
+        listing=ChatListing(chats=chats, memberships=memberships, counters=counters),
         posting=assemble_posting(database),
+        records=ChatRecords(database=database, chats=chats, memberships=memberships, counters=counters),
     )
 
 

@@ -1,6 +1,6 @@
 """The errors of messaging."""
 
-from foundation.kernel.errors import Conflict, Invalid, NotFound, Unavailable
+from foundation.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 
 
 class InvalidDraft(Invalid):
@@ -22,10 +22,30 @@ class ClientMessageIdConflict(Conflict):
 
 
 class MessageNotFound(NotFound):
-    """The chat has no message with this sequence."""
+    """The chat has no message with this sequence. Entries of other kinds are no messages."""
 
     code = "message_not_found"
     title = "There is no such message"
+
+
+class MessageDeleted(Conflict):
+    """The message has been deleted: it cannot be edited, pinned or reacted to."""
+
+    code = "message_deleted"
+    title = "The message has been deleted"
+
+
+class TooManyReactions(Conflict):
+    """The message has 20 different emoji or 1,000 reactions."""
+
+    code = "too_many_reactions"
+    title = "The message has as many reactions as it can have"
+
+
+class NotYourMessage(Forbidden):
+    """Only its author edits a message; its author, the owner and admins delete it; the owner and admins pin it."""
+
+    title = "You may not change this message"
 
 
 class Overloaded(Unavailable):

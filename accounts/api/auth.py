@@ -16,7 +16,14 @@ from accounts.api.serializers import (
     login_body,
     tokens_body,
 )
-from accounts.errors import InvalidCode, InvalidRefreshToken, SessionRevoked, SmsUnavailable, TooManyAttempts
+from accounts.errors import (
+    AccountSuspended,
+    InvalidCode,
+    InvalidRefreshToken,
+    SessionRevoked,
+    SmsUnavailable,
+    TooManyAttempts,
+)
 from accounts.services.login import LoginAttempt, PhoneLogin
 from accounts.services.sessions import Sessions
 from foundation.kernel.errors import RateLimited
@@ -71,7 +78,7 @@ class VerifyView(PublicView):
         responses={
             200: OpenApiResponse(LoginAnswer, "The user is logged in."),
             201: OpenApiResponse(LoginAnswer, "The user was created and is logged in."),
-            **problems(*BODY_FAILURES, InvalidCode, TooManyAttempts, RateLimited, public=True),
+            **problems(*BODY_FAILURES, InvalidCode, AccountSuspended, TooManyAttempts, RateLimited, public=True),
         },
         examples=[examples.ATTEMPT, examples.LOGGED_IN],
     )
@@ -102,7 +109,10 @@ class RefreshView(PublicView):
             "an old token ends the session, because the token may have been stolen."
         ),
         request=RefreshRequest,
-        responses={200: TokensAnswer, **problems(*BODY_FAILURES, InvalidRefreshToken, SessionRevoked, public=True)},
+        responses={
+            200: TokensAnswer,
+            **problems(*BODY_FAILURES, InvalidRefreshToken, SessionRevoked, AccountSuspended, public=True),
+        },
         examples=[examples.REFRESH, examples.REFRESHED],
     )
     def post(self, request: Request) -> Response:

@@ -7,6 +7,8 @@ _OWN = {
     **_USER,
     "phone_number": "+14155550123",
     "phone_verified": True,
+    "read_receipts": True,
+    "show_presence": True,
     "created_at": "2026-01-30T14:30:00.000Z",
     "updated_at": "2026-01-30T14:30:00.000Z",
 }
@@ -51,4 +53,5 @@ SESSIONS = OpenApiExample(
 )
 OWN_USER = OpenApiExample("Oneself", _OWN, response_only=True, status_codes=["200"])
 NEW_NAME = OpenApiExample("A new name", {"display_name": "Ada L."}, request_only=True)
+NEW_PRIVACY = OpenApiExample("Hidden", {"read_receipts": False, "show_presence": False}, request_only=True)
 PUBLIC_USER = OpenApiExample("A user", _USER, response_only=True, status_codes=["200"])

@@ -11,7 +11,7 @@ from accounts.services.login import CodeSent, Login
 from accounts.services.sessions import TokenPair
 from foundation.kernel.clock import to_iso
 from foundation.kernel.ids import SessionId
-from foundation.rest.serializers import StrictSerializer, TextField
+from foundation.rest.serializers import StrictSerializer, SwitchField, TextField
 
 
 class PhoneNumberField(TextField):
@@ -73,10 +73,17 @@ class RefreshRequest(StrictSerializer):
     refresh_token = TextField(max_length=200)
 
 
-class RenameRequest(StrictSerializer):
-    """The new display name."""
+class ProfileChangeRequest(StrictSerializer):
+    """What to change, at least one of them."""
 
-    display_name = TextField(max_length=display_names.MAX_LENGTH)
+    display_name = TextField(required=False, max_length=display_names.MAX_LENGTH)
+    read_receipts = SwitchField(required=False, help_text="Whether you show, and see, how far a chat was read.")
+    show_presence = SwitchField(required=False, help_text="Whether you show, and see, who is online.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            raise serializers.ValidationError({"display_name": ["This field is required, or another one."]})
+        return attrs
 
 
 class LookupRequest(StrictSerializer):
@@ -90,6 +97,8 @@ class UserAnswer(serializers.Serializer[Any]):
     phone_number = serializers.CharField()
     phone_verified = serializers.BooleanField()
     display_name = serializers.CharField()
+    read_receipts = serializers.BooleanField()
+    show_presence = serializers.BooleanField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
@@ -133,6 +142,8 @@ def user_body(user: User) -> dict[str, Any]:
         "phone_number": user.phone_number,
         "phone_verified": user.phone_verified,
         "display_name": user.display_name,
+        "read_receipts": user.visibility.read_receipts,
+        "show_presence": user.visibility.show_presence,
         "created_at": to_iso(user.created_at),
         "updated_at": to_iso(user.updated_at),
     }

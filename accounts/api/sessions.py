@@ -34,7 +34,7 @@ class SessionsView(ParleyView):
     def get(self, request: Request) -> Response:
         query = self.validated_query(PageQuery)
         sessions, following = self.sessions.list_sessions(
-            self.caller, limit=query["limit"], after=self._position(query.get("cursor"))
+            self.caller.user_id, limit=query["limit"], after=self._position(query.get("cursor"))
         )
         items = [session_body(session, current=self.caller.session_id) for session in sessions]
         return Response({"items": items, "next_cursor": self._cursor(following)})
@@ -47,7 +47,7 @@ class SessionsView(ParleyView):
         responses={204: None, **problems(RateLimited)},
     )
     def delete(self, request: Request) -> Response:
-        self.sessions.revoke_others(self.caller)
+        self.sessions.revoke_all(self.caller.user_id, but=self.caller.session_id)
         return Response(status=204)
 
     def _position(self, cursor: str | None) -> SessionId | None:
@@ -72,5 +72,5 @@ class SessionView(ParleyView):
         responses={204: None, **problems(SessionNotFound)},
     )
     def delete(self, request: Request, session_id: str) -> Response:
-        self.sessions.revoke(self.caller, SessionId(session_id))
+        self.sessions.revoke(self.caller.user_id, SessionId(session_id))
         return Response(status=204)

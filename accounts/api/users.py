@@ -7,12 +7,13 @@ from rest_framework.response import Response
 from accounts.api import examples
 from accounts.api.serializers import (
     LookupRequest,
+    ProfileChangeRequest,
     PublicUserAnswer,
-    RenameRequest,
     UserAnswer,
     public_user_body,
     user_body,
 )
+from accounts.domain import ProfileChange
 from accounts.errors import UserNotFound
 from accounts.services.profiles import Profiles
 from foundation.kernel.errors import RateLimited
@@ -32,20 +33,24 @@ class OwnUserView(ParleyView):
         responses={200: UserAnswer, **problems(UserNotFound, RateLimited)},
         examples=[examples.OWN_USER],
     )
-    def get(self, request: Request) -> Response:
-        return Response(user_body(self.profiles.get_own(self.caller)))
+    async def get(self, request: Request) -> Response:
+        return Response(user_body(await self.profiles.get_own(self.caller)))
 
     @extend_schema(
-        operation_id="rename_own_user",
+        operation_id="change_own_user",
         tags=["Users"],
-        summary="Change your display name",
-        description="The name is shown to other users. Surrounding spaces are removed.",
-        request=RenameRequest,
+        summary="Change your display name and privacy settings",
+        description=(
+            "The name is shown to other users, without surrounding spaces. Who switches `read_receipts` or "
+            "`show_presence` off neither shows nor sees read marks, or who is online. Fields left out stay as they are."
+        ),
+        request=ProfileChangeRequest,
         responses={200: UserAnswer, **problems(*BODY_FAILURES, UserNotFound, RateLimited)},
-        examples=[examples.NEW_NAME, examples.OWN_USER],
+        examples=[examples.NEW_NAME, examples.NEW_PRIVACY, examples.OWN_USER],
     )
     def patch(self, request: Request) -> Response:
-        return Response(user_body(self.profiles.rename(self.caller, self.validated(RenameRequest)["display_name"])))
+        change = ProfileChange(**self.validated(ProfileChangeRequest))
+        return Response(user_body(self.profiles.change(self.caller, change)))
 
 
 class UserView(ParleyView):
@@ -59,8 +64,8 @@ class UserView(ParleyView):
         responses={200: PublicUserAnswer, **problems(UserNotFound, RateLimited)},
         examples=[examples.PUBLIC_USER],
     )
-    def get(self, request: Request, user_id: str) -> Response:
-        return Response(public_user_body(self.profiles.get_public(UserId(user_id))))
+    async def get(self, request: Request, user_id: str) -> Response:
+        return Response(public_user_body(await self.profiles.get_public(UserId(user_id))))
 
 
 class LookupView(ParleyView):

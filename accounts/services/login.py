@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from accounts import display_names, phone_numbers
 from accounts.domain import User
-from accounts.errors import SmsUnavailable, TooManyAttempts
+from accounts.errors import AccountSuspended, SmsUnavailable, TooManyAttempts
 from accounts.services.guard import CodeRequest, LoginGuard
 from accounts.services.metrics import SMS_MESSAGES
 from accounts.services.registration import Registration
@@ -95,7 +95,9 @@ class PhoneLogin:
         )
 
     def verify(self, attempt: LoginAttempt) -> Login:
-        """Open a session; create the user if the number is new. Raises `Invalid`, `InvalidCode`, `TooManyAttempts`.
+        """Open a session; create the user if the number is new.
+
+        Raises `Invalid`, `InvalidCode`, `TooManyAttempts`, `AccountSuspended`.
 
         Success consumes the code. If a store then fails, the code is restored, so that the request can be retried.
         """
@@ -105,6 +107,8 @@ class PhoneLogin:
         redeemed = self._redeem(number, attempt)
         try:
             user, is_new = self._registration.find_or_create(number, display_name=name)
+            if user.suspended_at is not None:
+                raise AccountSuspended
             tokens = self._sessions.open(user_id=user.user_id, device_id=attempt.device_id)
         except Unavailable:
             with suppress(StoreUnavailable):

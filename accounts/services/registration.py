@@ -20,7 +20,8 @@ class Registration:
     def find_or_create(self, phone_number: str, *, display_name: str | None) -> tuple[User, bool]:
         """Return the number's user, and whether this call created it. `display_name` applies to new users only.
 
-        Reads the claim, not the index, because the index is eventually consistent.
+        Reads the claim, not the index, because the index is eventually consistent, and the user strongly consistent,
+        because the caller has to know whether it is suspended.
         """
         owner = self._users.find_owner(phone_number)
         if owner is not None:
@@ -47,7 +48,7 @@ class Registration:
         )
 
     def _existing(self, user_id: UserId) -> User:
-        user = self._users.find(user_id)
+        user = self._users.find_now(user_id)
         if user is None:
             raise StoreUnavailable("The phone number is claimed and its user is not there")
         return user

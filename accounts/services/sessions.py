@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from accounts.domain import Session
-from accounts.errors import SessionNotFound, SessionRevoked
+from accounts.errors import AccountSuspended, SessionNotFound, SessionRevoked
 from accounts.services.metrics import REVOCATION_NOTICES
 from accounts.services.refresh_tokens import RefreshToken, RefreshTokens
 from accounts.services.tokens import AccessTokens
@@ -88,13 +88,15 @@ class Sessions:
         """Exchange a refresh token for its successor and a new access token.
 
         For a grace period, repeated requests with the same token get the same successor (ADR-010). Any older token may
-        be stolen and ends the session. Raises `InvalidRefreshToken`, `SessionRevoked`.
+        be stolen and ends the session. Raises `InvalidRefreshToken`, `SessionRevoked`, `AccountSuspended`.
         """
         token = self._mint.refresh.read(refresh_token)
         for _ in RetryPolicy().tries():
             session = self._store.confirm(token.session_id, now=self._clock.now())
             if session is None:
                 raise SessionRevoked
+            if self._store.is_user_suspended(session.user_id):
+                raise AccountSuspended
             if not hmac.compare_digest(token.digest, session.refresh_token_hash):
                 return self._pair(session, self._successor_in_grace(session, token))
             successor = self._rotate(session, token)
@@ -131,23 +133,24 @@ class Sessions:
         raise SessionRevoked
 
     def list_sessions(
-        self, caller: Caller, *, limit: int, after: SessionId | None = None
+        self, user_id: UserId, *, limit: int, after: SessionId | None = None
     ) -> tuple[list[Session], SessionId | None]:
-        """A page of the caller's active sessions, and the id after which the next page starts."""
-        return self._store.list_sessions(caller.user_id, now=self._clock.now(), limit=limit, after=after)
+        """A page of a user's active sessions, and the id after which the next page starts."""
+        return self._store.list_sessions(user_id, now=self._clock.now(), limit=limit, after=after)
 
-    def revoke(self, caller: Caller, session_id: SessionId) -> None:
-        """End one of the caller's sessions. Raises `SessionNotFound`, also for sessions of other users."""
-        if not self._store.revoke(session_id, user_id=caller.user_id):
+    def revoke(self, user_id: UserId, session_id: SessionId) -> None:
+        """End one of a user's sessions. Raises `SessionNotFound`, also for sessions of other users."""
+        if not self._store.revoke(session_id, user_id=user_id):
             raise SessionNotFound
         self._notify([session_id])
 
-    def revoke_others(self, caller: Caller) -> None:
-        """End all of the caller's sessions except the calling one."""
-        others = [session_id for session_id in self._store.list_ids(caller.user_id) if session_id != caller.session_id]
-        if others:
-            self._store.revoke_all(others)
-            self._notify(others)
+    def revoke_all(self, user_id: UserId, *, but: SessionId | None = None) -> int:
+        """End all of a user's sessions, except one if it is named. Return how many."""
+        ended = [session_id for session_id in self._store.list_ids(user_id) if session_id != but]
+        if ended:
+            self._store.revoke_all(ended)
+            self._notify(ended)
+        return len(ended)
 
     def log_out(self, caller: Caller) -> None:
         """End the calling session. Idempotent."""

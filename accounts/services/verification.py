@@ -1,17 +1,18 @@
-"""Authentication by access token: the token must be valid and its session active.
+"""Authentication by access token: the token must be valid, its session active and its user not suspended.
 
 Fails closed: without DynamoDB, a request whose session is not cached is refused. REST caches a session for a few
-seconds to save reads. A revocation notice replaces the cached session at once.
+seconds to save reads. A notice of a revocation, suspension or restoration ends the cached check at once.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
-from accounts.domain import Session
-from accounts.errors import SessionRevoked
+from accounts.domain import Standing
+from accounts.errors import AccountSuspended, SessionRevoked
+from accounts.services.standings import StandingReader
 from accounts.services.tokens import AccessTokens
 from accounts.stores.sessions import SessionStore
 from foundation.kernel.caller import Caller
@@ -25,12 +26,13 @@ CACHE_CAPACITY = 20_000
 
 @dataclass(frozen=True, slots=True)
 class SessionCheck:
-    """The state of a session when it was read. `user_id` is None if the session has ended."""
+    """The state of a session and its user when they were read. `user_id` is None if the session has ended."""
 
     user_id: UserId | None
     expires_at: datetime | None
     checked_at: datetime
     device_id: str = ""
+    is_suspended: bool = False
 
     def admits(self, caller: Caller, now: datetime) -> bool:
         return self.user_id == caller.user_id and self.expires_at is not None and self.expires_at > now
@@ -61,6 +63,13 @@ class SessionCache:
                 self._checks.popitem(last=False)
         return check
 
+    def forget_users(self, user_ids: Collection[UserId]) -> None:
+        """Let the next request of each of these users read again."""
+        with self._lock:
+            known = [session_id for session_id, check in self._checks.items() if check.user_id in user_ids]
+            for session_id in known:
+                del self._checks[session_id]
+
     def _is_fresh(self, check: SessionCheck, now: datetime) -> bool:
         """A check from the future, after the clock was set back, is stale."""
         return timedelta(0) <= now - check.checked_at < self._ttl
@@ -79,6 +88,7 @@ class TokenVerifier:
         self._sessions = sessions
         self._clock = clock
         self._cache = cache or SessionCache()
+        self._standings = StandingReader(sessions, clock=clock)
 
     def identify(self, access_token: str) -> UserId | None:
         """The user that a valid token names, whether or not its session is active. Reads no store."""
@@ -87,27 +97,35 @@ class TokenVerifier:
         except Unauthenticated:
             return None
 
-    def verify(self, access_token: str) -> Caller:
-        """Authenticate a request. Raises `InvalidToken`, `TokenExpired`, `SessionRevoked`, `StoreUnavailable`."""
+    async def verify(self, access_token: str) -> Caller:
+        """Authenticate a request.
+
+        Raises `InvalidToken`, `TokenExpired`, `SessionRevoked`, `AccountSuspended`, `StoreUnavailable`.
+        """
         caller, now = self._tokens.read(access_token), self._clock.now()
         check = self._cache.find(caller.session_id, now)
         if check is None:
-            session = self._sessions.find(caller.session_id, now=now)
-            check = self._cache.remember(caller.session_id, _check(session, now))
+            standing = await self._sessions.find_standing(caller.session_id, caller.user_id, now=now)
+            check = self._cache.remember(caller.session_id, _check(standing, now))
         return _require_active(caller, check, now)
 
-    def verify_now(self, access_token: str) -> Caller:
+    async def verify_now(self, access_token: str) -> Caller:
         """Authenticate a WebSocket: like `verify`, with a strongly consistent read instead of the cache."""
         caller, now = self._tokens.read(access_token), self._clock.now()
-        check = _check(self._sessions.confirm(caller.session_id, now=now), now)
+        check = _check(await self._standings.read(caller.session_id, caller.user_id), now)
         return _require_active(caller, self._cache.remember(caller.session_id, check), now)
 
-    def ended_among(self, session_ids: Iterable[SessionId]) -> set[SessionId]:
-        """The sessions that have ended, by a strongly consistent read. Finds sessions whose notice was lost."""
-        asked = set(session_ids)
-        ended = asked - self._sessions.find_active(asked, now=self._clock.now()) if asked else set()
+    async def ended_among(self, sessions: Mapping[SessionId, UserId]) -> set[SessionId]:
+        """The sessions that have ended or whose users are suspended, by a strongly consistent read.
+
+        Finds those whose notice was lost.
+        """
+        if not sessions:
+            return set()
+        standings = await self._sessions.confirm_standings(sessions.items(), now=self._clock.now())
+        ended = {session_id for session_id, standing in standings.items() if standing.session is None}
         self.mark_ended(ended)
-        return ended
+        return ended | {session_id for session_id, standing in standings.items() if standing.is_suspended}
 
     def mark_ended(self, session_ids: Iterable[SessionId]) -> None:
         """Refuse the tokens of these sessions from now on."""
@@ -115,16 +133,27 @@ class TokenVerifier:
         for session_id in session_ids:
             self._cache.remember(session_id, ended)
 
+    def forget_users(self, user_ids: Collection[UserId]) -> None:
+        """Read again whether these users are suspended, at their next requests."""
+        self._cache.forget_users(user_ids)
 
-def _check(session: Session | None, now: datetime) -> SessionCheck:
+
+def _check(standing: Standing, now: datetime) -> SessionCheck:
+    session = standing.session
     if session is None:
         return SessionCheck(user_id=None, expires_at=None, checked_at=now)
     return SessionCheck(
-        user_id=session.user_id, expires_at=session.expires_at, checked_at=now, device_id=session.device_id
+        user_id=session.user_id,
+        expires_at=session.expires_at,
+        checked_at=now,
+        device_id=session.device_id,
+        is_suspended=standing.is_suspended,
     )
 
 
 def _require_active(caller: Caller, check: SessionCheck, now: datetime) -> Caller:
     if not check.admits(caller, now):
         raise SessionRevoked
+    if check.is_suspended:
+        raise AccountSuspended
     return replace(caller, device_id=check.device_id)

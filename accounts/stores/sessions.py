@@ -1,25 +1,34 @@
 """The table `sessions`: one item per login of a device.
 
-Revocation deletes the item. Validation reads eventually consistent and repeats a miss with a strongly
-consistent read, so that a new session is never refused. Items past `expires_at` count as absent, because DynamoDB may
-take two days to delete them.
+Revocation deletes the item. Validation reads the session together with its user, who may be suspended: eventually
+consistent, and a miss is repeated with a strongly consistent read, so that a new session is never refused. Items past
+`expires_at` count as absent, because DynamoDB may take two days to delete them.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from accounts.domain import Session
-from accounts.models import SessionModel
+from accounts.domain import Session, Standing
+from accounts.models import SessionModel, UserModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import SessionId, UserId, is_session_id
 from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation
 from foundation.stores.errors import ConditionFailed
 
-VALIDATE = AccessPattern("Validate session", SessionModel, Operation.GET, "session_id", Consistency.EVENTUAL)
+VALIDATE = AccessPattern("Validate session", SessionModel, Operation.BATCH_GET, "session_id", Consistency.EVENTUAL)
+CHECK_USER = AccessPattern(
+    "Check that the user is not suspended", UserModel, Operation.BATCH_GET, "user_id", Consistency.EVENTUAL
+)
 CONFIRM = AccessPattern("Confirm session", SessionModel, Operation.GET, "session_id", Consistency.STRONG)
 CONFIRM_MANY = AccessPattern(
     "Confirm sessions", SessionModel, Operation.BATCH_GET, key="session_id", consistency=Consistency.STRONG
+)
+CONFIRM_USERS = AccessPattern(
+    "Confirm that users are not suspended", UserModel, Operation.BATCH_GET, "user_id", Consistency.STRONG
+)
+CONFIRM_USER = AccessPattern(
+    "Confirm that the user is not suspended", UserModel, Operation.GET, "user_id", Consistency.STRONG
 )
 LIST = AccessPattern(
     "List user sessions",
@@ -60,21 +69,40 @@ class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def find(self, session_id: SessionId, *, now: datetime) -> Session | None:
-        """The active session. May return one that was just revoked; always finds a new one."""
-        item = self._database.get(VALIDATE, session_id)
-        return _active(item, now) if item is not None else self.confirm(session_id, now=now)
+    async def find_standing(self, session_id: SessionId, user_id: UserId, *, now: datetime) -> Standing:
+        """May miss what was revoked or suspended just now; always finds a new session. On the service loop."""
+        found = await self._database.on_loop.batch_get({VALIDATE: [(session_id,)], CHECK_USER: [(user_id,)]})
+        item = found.of(VALIDATE).get((session_id,))
+        if item is None:
+            return (await self.confirm_standings([(session_id, user_id)], now=now))[session_id]
+        user = found.of(CHECK_USER).get((user_id,))
+        return Standing(_active(item, now), is_suspended=_is_suspended(user))
+
+    async def confirm_standings(
+        self, pairs: Iterable[tuple[SessionId, UserId]], *, now: datetime
+    ) -> dict[SessionId, Standing]:
+        """The standing of each session and its user, by a strongly consistent read. On the service loop."""
+        users = dict(pairs)
+        session_keys: list[Key] = [(session_id,) for session_id in users]
+        user_keys: list[Key] = [(user_id,) for user_id in users.values()]
+        found = await self._database.on_loop.batch_get({CONFIRM_MANY: session_keys, CONFIRM_USERS: user_keys})
+        items, people = found.of(CONFIRM_MANY), found.of(CONFIRM_USERS)
+        return {
+            session_id: Standing(
+                _active(items[(session_id,)], now) if (session_id,) in items else None,
+                is_suspended=_is_suspended(people.get((user_id,))),
+            )
+            for session_id, user_id in users.items()
+        }
 
     def confirm(self, session_id: SessionId, *, now: datetime) -> Session | None:
         """The active session, by a strongly consistent read."""
         item = self._database.get(CONFIRM, session_id)
         return _active(item, now) if item is not None else None
 
-    def find_active(self, session_ids: Iterable[SessionId], *, now: datetime) -> set[SessionId]:
-        """The ids of the sessions that are neither revoked nor expired, by a strongly consistent read."""
-        keys: list[Key] = [(session_id,) for session_id in session_ids]
-        found = self._database.batch_get({CONFIRM_MANY: keys}).of(CONFIRM_MANY)
-        return {session.session_id for item in found.values() if (session := _active(item, now)) is not None}
+    def is_user_suspended(self, user_id: UserId) -> bool:
+        """By a strongly consistent read."""
+        return _is_suspended(self._database.get(CONFIRM_USER, user_id))
 
     def list_sessions(
         self, user_id: UserId, *, now: datetime, limit: int, after: SessionId | None = None
@@ -120,6 +148,10 @@ class SessionStore:
     def revoke_all(self, session_ids: Sequence[SessionId]) -> None:
         """End sessions of one user. Not atomic; safe to retry."""
         self._database.batch_delete(REVOKE_ALL, [(session_id,) for session_id in session_ids])
+
+
+def _is_suspended(user: UserModel | None) -> bool:
+    return user is not None and user.suspended_at is not None
 
 
 def _item(session: Session) -> SessionModel:

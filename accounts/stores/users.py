@@ -5,9 +5,13 @@ is never reported as unknown.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
-from accounts.domain import User
+from pynamodb.expressions.update import Action
+
+from accounts.domain import ProfileChange, User, Visibility
 from accounts.errors import PhoneNumberTaken
 from accounts.models import UserModel
 from foundation.kernel.clock import from_iso, to_iso
@@ -41,7 +45,25 @@ CLAIM_PHONE = AccessPattern(
     "user_id = phone#<E.164>",
     condition="the claim does not exist",
 )
-RENAME_USER = AccessPattern("Rename user", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
+GET_USER_NOW = AccessPattern("Get user at login", UserModel, Operation.GET, "user_id", Consistency.STRONG)
+SUSPEND_USER = AccessPattern("Suspend user", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
+RESTORE_USER = AccessPattern("Restore user", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
+ERASE_USER = AccessPattern("Erase user", UserModel, Operation.TRANSACT_DELETE, "user_id", condition="the user exists")
+RELEASE_PHONE = AccessPattern(
+    "Release phone number",
+    UserModel,
+    Operation.TRANSACT_DELETE,
+    "user_id = phone#<E.164>",
+    condition="`owner_id` is the user",
+)
+CHANGE_PROFILE = AccessPattern("Change profile", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
+RECORD_LAST_SEEN = AccessPattern(
+    "Record last seen",
+    UserModel,
+    Operation.UPDATE,
+    "user_id",
+    condition="the user exists and shows its presence, and last_seen < :since",
+)
 
 
 class UserStore:
@@ -49,10 +71,22 @@ class UserStore:
         self._database = database
 
     def find(self, user_id: UserId) -> User | None:
+        return self._database.loop.run(self.find_on_loop(user_id))
+
+    async def find_on_loop(self, user_id: UserId) -> User | None:
+        """The same for coroutines."""
         if not is_user_id(user_id):
             return None
-        item = self._database.get(GET_USER, user_id)
-        return _user(item) if item is not None else self._confirm([user_id]).get(user_id)
+        item = await self._database.on_loop.get(GET_USER, user_id)
+        if item is None:
+            found = await self._database.on_loop.batch_get({CONFIRM_UNKNOWN: [(user_id,)]})
+            item = found.of(CONFIRM_UNKNOWN).get((user_id,))
+        return None if item is None else _user(item)
+
+    def find_now(self, user_id: UserId) -> User | None:
+        """The user, by a strongly consistent read."""
+        item = self._database.get(GET_USER_NOW, user_id) if is_user_id(user_id) else None
+        return _user(item) if item is not None else None
 
     def find_all(self, user_ids: Iterable[UserId]) -> dict[UserId, User]:
         """The users with these ids. Never returns claims."""
@@ -94,14 +128,63 @@ class UserStore:
         except TransactionCancelled as error:
             raise PhoneNumberTaken from error
 
-    def rename(self, user_id: UserId, display_name: str, *, now: datetime) -> User | None:
-        """Return the renamed user, or None if it does not exist."""
-        actions = [UserModel.display_name.set(display_name), UserModel.updated_at.set(to_iso(now))]
+    def change(self, user_id: UserId, change: ProfileChange, *, now: datetime) -> User | None:
+        """Return the changed user, or None if it does not exist."""
+        wanted: tuple[tuple[Any, str | bool | None], ...] = (
+            (UserModel.display_name, change.display_name),
+            (UserModel.read_receipts, change.read_receipts),
+            (UserModel.show_presence, change.show_presence),
+        )
+        actions = [attribute.set(value) for attribute, value in wanted if value is not None]
+        return self._change(CHANGE_PROFILE, user_id, *actions, UserModel.updated_at.set(to_iso(now)))
+
+    async def find_visibility(self, user_ids: Iterable[UserId]) -> dict[UserId, Visibility]:
+        """What the users that exist let others see. Eventually consistent."""
+        keys = [(user_id,) for user_id in dict.fromkeys(user_ids) if is_user_id(user_id)]
+        items = (await self._database.on_loop.batch_get({GET_USERS: keys})).of(GET_USERS)
+        return {UserId(item.user_id): _visibility(item) for item in items.values()}
+
+    async def record_last_seen(self, user_id: UserId, *, now: datetime, unless_since: datetime) -> None:
+        """Write the time, unless the user hides its presence or a time was written since `unless_since`."""
+        shows, seen = UserModel.show_presence, UserModel.last_seen
+        condition = (
+            UserModel.phone_number.exists()
+            & (shows.does_not_exist() | (shows == True))  # noqa: E712 - an expression of PynamoDB
+            & (seen.does_not_exist() | (seen < to_iso(unless_since)))
+        )
+        with suppress(ConditionFailed):
+            await self._database.on_loop.update(RECORD_LAST_SEEN, (user_id,), [seen.set(to_iso(now))], condition)
+
+    def suspend(self, user_id: UserId, *, now: datetime) -> User | None:
+        """Return the suspended user, or None if it does not exist. The first suspension's time stays."""
+        suspended_at = UserModel.suspended_at
+        return self._change(SUSPEND_USER, user_id, suspended_at.set(suspended_at | to_iso(now)))
+
+    def restore(self, user_id: UserId) -> User | None:
+        """Return the restored user, or None if it does not exist."""
+        return self._change(RESTORE_USER, user_id, UserModel.suspended_at.remove())
+
+    def erase(self, user: User) -> bool:
+        """Delete the user and the claim of its number in one transaction. False if they are gone already."""
+        claim = (_claim_key(user.phone_number),)
         try:
-            item = self._database.update(RENAME_USER, (user_id,), actions, UserModel.phone_number.exists())
+            self._database.transact(
+                [
+                    self._database.deleting(ERASE_USER, (user.user_id,), UserModel.phone_number.exists()),
+                    self._database.deleting(RELEASE_PHONE, claim, UserModel.owner_id == user.user_id),
+                ]
+            )
+        except TransactionCancelled:
+            return False
+        return True
+
+    def _change(self, pattern: AccessPattern[UserModel], user_id: UserId, *actions: Action) -> User | None:
+        if not is_user_id(user_id):
+            return None
+        try:
+            return _user(self._database.update(pattern, (user_id,), actions, UserModel.phone_number.exists()))
         except ConditionFailed:
             return None
-        return _user(item)
 
 
 def _claim_key(phone_number: str) -> str:
@@ -127,4 +210,14 @@ def _user(item: UserModel) -> User:
         display_name=item.display_name or "",
         created_at=from_iso(item.created_at or ""),
         updated_at=from_iso(item.updated_at or ""),
+        suspended_at=from_iso(item.suspended_at) if item.suspended_at else None,
+        visibility=_visibility(item),
+    )
+
+
+def _visibility(item: UserModel) -> Visibility:
+    return Visibility(
+        read_receipts=item.read_receipts is not False,
+        show_presence=item.show_presence is not False,
+        last_seen=from_iso(item.last_seen) if item.last_seen else None,
     )

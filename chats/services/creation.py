@@ -76,7 +76,7 @@ class ChatCreation:
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in (creator_id, partner_id)]
         claim = self._stores.chats.claiming_direct(chat.chat_id, creator_id, partner_id)
         try:
-            self._stores.database.transact([claim, *self._creating(chat, members)])
+            self._stores.database.transact([claim, *self._creating(chat, members, count=2)])
         except (TransactionCancelled, TransactionConflict) as error:
             first = self._stores.chats.find_direct(creator_id, partner_id)
             if first is None:
@@ -97,7 +97,8 @@ class ChatCreation:
         prepared, atomic = (members, []) if len(members) >= MAX_MEMBERS_IN_TRANSACTION else ([], members)
         self._stores.memberships.prepare(prepared)
         try:
-            self._stores.database.transact([*self._creating(chat, [owner, *atomic]), *self._remembering_key(chat, key)])
+            writes = self._creating(chat, [owner, *atomic], count=len(members) + 1)
+            self._stores.database.transact([*writes, *self._remembering_key(chat, key)])
         except (TransactionCancelled, TransactionConflict) as error:
             first = self._find_first(chat, key)
             if first is None:
@@ -107,11 +108,12 @@ class ChatCreation:
                 return self._existing(first, creator_id)
         return self._published(chat, [owner, *members])
 
-    def _creating(self, chat: Chat, members: Sequence[Membership]) -> list[Write]:
+    def _creating(self, chat: Chat, members: Sequence[Membership], *, count: int) -> list[Write]:
+        """The writes of a chat with `count` members, of which these are part of the transaction."""
         stores = self._stores
         return [
             stores.chats.creating(chat),
-            stores.counters.creating(chat.chat_id, now=chat.created_at),
+            stores.counters.creating(chat.chat_id, members=count, now=chat.created_at),
             *(stores.memberships.creating(membership) for membership in members),
         ]
 

@@ -1,11 +1,12 @@
 """Reading, renaming and muting a chat."""
 
+from dataclasses import replace
 from datetime import datetime
 
-from chats.domain import Chat, ChatState, Membership
-from chats.errors import ChatNotFound, RoleTooLow
+from chats.domain import Chat, ChatState, Command, CommandType, Membership
+from chats.errors import ChatNotFound
 from chats.services.access import Access
-from chats.stores.chats import ChatStore
+from chats.services.chat_log import ChatLog
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.clock import Clock
@@ -17,10 +18,10 @@ class ChatDetails:
     """Every method raises `ChatNotFound` if the caller is not a member."""
 
     def __init__(
-        self, *, access: Access, chats: ChatStore, memberships: MembershipStore, counters: CounterStore, clock: Clock
+        self, *, access: Access, memberships: MembershipStore, counters: CounterStore, log: ChatLog, clock: Clock
     ) -> None:
         self._access = access
-        self._chats = chats
+        self._log = log
         self._memberships = memberships
         self._counters = counters
         self._clock = clock
@@ -30,9 +31,9 @@ class ChatDetails:
 
     def rename(self, chat_id: ChatId, caller_id: UserId, name: str) -> ChatState:
         """Raises `DirectChatIsFixed`, and `RoleTooLow` for plain members."""
-        if not self._access.require_in_group(chat_id, caller_id).role.may_manage:
-            raise RoleTooLow("Only the owner and admins rename a group")
-        return self._state(self._chats.rename(chat_id, name, now=self._clock.now()))
+        chat = self._access.require_in_group(chat_id, caller_id).chat
+        notice = self._log.commit(chat_id, caller_id, Command(CommandType.RENAME, name=name))
+        return ChatState(replace(chat, name=name, updated_at=notice.created_at), last_sequence=notice.sequence)
 
     def mute(self, chat_id: ChatId, caller_id: UserId, until: datetime | None) -> Membership:
         """Mute the chat for the caller until the given time. None or a past time unmutes it."""

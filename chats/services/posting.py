@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from chats.domain import CounterState
+from chats.domain import Chat, CounterState, Membership
 from chats.errors import ChatNotFound
+from chats.stores.chats import ChatStore
 from chats.stores.counters import GET_LATEST_SEQUENCES, CounterStore
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
@@ -22,6 +23,7 @@ class Posting:
         self._database = database
         self._memberships = memberships
         self._counters = counters
+        self._chats = ChatStore(database)
         self.moving_counter = counters.moving
 
     def membership_lookup(self, pairs: Iterable[tuple[ChatId, UserId]]) -> dict[AccessPattern[Any], list[Key]]:
@@ -31,6 +33,18 @@ class Posting:
     def members_among(self, result: BatchResult, pairs: Iterable[tuple[ChatId, UserId]]) -> set[tuple[ChatId, UserId]]:
         """The pairs that are members, from the result of that read."""
         return set(pairs) & self._memberships.pairs_in(result)
+
+    def memberships_among(self, result: BatchResult) -> dict[tuple[ChatId, UserId], Membership]:
+        """The memberships themselves, from the result of that read."""
+        return self._memberships.found_in(result)
+
+    def chat_lookup(self, chat_ids: Iterable[ChatId]) -> dict[AccessPattern[Any], list[Key]]:
+        """The keys of chats, to merge into a `Database.batch_get` of the caller."""
+        return {**self._chats.current_lookup(chat_ids)}
+
+    def chats_among(self, result: BatchResult) -> dict[ChatId, Chat]:
+        """The chats, from the result of that read."""
+        return self._chats.current_in(result)
 
     def counter_lookup(self, chat_ids: Iterable[ChatId]) -> dict[AccessPattern[Any], list[Key]]:
         """The keys of counters, to merge into a `Database.batch_get` of the caller."""
@@ -48,12 +62,17 @@ class Posting:
         """A chat's latest sequence, or None if the chat does not exist."""
         return self._counters.find(chat_id)
 
-    def require_reader(self, chat_id: ChatId, user_id: UserId) -> int:
-        """Require membership and return the chat's latest sequence, in one read. Raises `ChatNotFound`."""
+    async def require_reader(self, chat_id: ChatId, user_id: UserId) -> int:
+        """Require membership and return the chat's latest sequence, in one read. Raises `ChatNotFound`.
+
+        On the service loop.
+        """
         if not is_chat_id(chat_id):
             raise ChatNotFound
         pair = (chat_id, user_id)
-        found = self._database.batch_get({**self.membership_lookup([pair]), **self.counter_lookup([chat_id])})
+        found = await self._database.on_loop.batch_get(
+            {**self.membership_lookup([pair]), **self.counter_lookup([chat_id])}
+        )
         latest = self.counters_among(found).get(chat_id)
         if latest is None or not self.members_among(found, [pair]):
             raise ChatNotFound

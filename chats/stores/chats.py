@@ -3,14 +3,24 @@
 A claim is an item `direct#<smaller user_id>#<larger user_id>` that references the chat of the two users.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from chats.domain import Chat, ChatType
 from chats.models import ChatModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import AccessPattern, BatchResult, Consistency, Database, Key, Operation, Write
+from foundation.stores.dynamodb import (
+    AccessPattern,
+    BatchResult,
+    Consistency,
+    Database,
+    Key,
+    Operation,
+    Write,
+    plain,
+)
 
 GET_CHAT = AccessPattern("Get chat metadata", ChatModel, Operation.GET, key="chat_id", consistency=Consistency.EVENTUAL)
 CONFIRM_CHAT_UNKNOWN = AccessPattern(
@@ -36,9 +46,13 @@ CLAIM_DIRECT_CHAT = AccessPattern(
 CREATE_CHAT = AccessPattern(
     "Create chat", ChatModel, Operation.TRANSACT_PUT, key="chat_id", condition="attribute_not_exists(chat_id)"
 )
-RENAME_CHAT = AccessPattern(
-    "Rename chat", ChatModel, Operation.UPDATE, key="chat_id", condition="attribute_exists(chat_id)"
+GET_CURRENT_CHATS = AccessPattern(
+    "Get current chats", ChatModel, Operation.BATCH_GET, key="chat_id", consistency=Consistency.STRONG
 )
+RENAME_CHAT = AccessPattern(
+    "Rename chat", ChatModel, Operation.TRANSACT_UPDATE, key="chat_id", condition="attribute_exists(chat_id)"
+)
+SET_PINS = AccessPattern("Set pins", ChatModel, Operation.TRANSACT_UPDATE, key="chat_id", condition="pins = :seen")
 
 
 class ChatStore:
@@ -50,7 +64,7 @@ class ChatStore:
     def find(self, chat_id: ChatId) -> Chat | None:
         """Read eventually consistent: the name may be stale. A miss is repeated with a strongly consistent read."""
         item = self._database.get(GET_CHAT, chat_id) or self._database.get(CONFIRM_CHAT_UNKNOWN, chat_id)
-        return None if item is None else _chat(item)
+        return None if item is None else _chat(item.attribute_values)
 
     def lookup(self, chat_ids: Iterable[ChatId]) -> dict[AccessPattern[ChatModel], list[Key]]:
         """The keys for a `batch_get` that also reads other tables."""
@@ -58,16 +72,25 @@ class ChatStore:
 
     def found_in(self, result: BatchResult) -> dict[ChatId, Chat]:
         """The chats in the result of a `batch_get` with the keys of `lookup`."""
-        return {chat.chat_id: chat for chat in map(_chat, result.of(GET_CHATS).values())}
+        chats = [_chat(plain(item)) for item in result.raw(GET_CHATS).values()]
+        return {chat.chat_id: chat for chat in chats}
+
+    def current_lookup(self, chat_ids: Iterable[ChatId]) -> dict[AccessPattern[ChatModel], list[Key]]:
+        """Like `lookup`, for chats that are read strongly consistent."""
+        return {GET_CURRENT_CHATS: [(chat_id,) for chat_id in chat_ids]}
+
+    def current_in(self, result: BatchResult) -> dict[ChatId, Chat]:
+        """The chats in the result of a `batch_get` with the keys of `current_lookup`."""
+        return {chat.chat_id: chat for chat in (_chat(plain(item)) for item in result.raw(GET_CURRENT_CHATS).values())}
 
     def find_direct(self, one: UserId, other: UserId) -> ChatId | None:
         """The direct chat of two users, in any order."""
-        claim = self._database.get(FIND_DIRECT_CHAT, _claim_id(one, other))
+        claim = self._database.get(FIND_DIRECT_CHAT, direct_claim_id(one, other))
         return None if claim is None else ChatId(str(claim.direct_chat_id))
 
     def claiming_direct(self, chat_id: ChatId, one: UserId, other: UserId) -> Write:
         """Fails if the two users have a direct chat."""
-        claim = ChatModel(chat_id=_claim_id(one, other), direct_chat_id=chat_id)
+        claim = ChatModel(chat_id=direct_claim_id(one, other), direct_chat_id=chat_id)
         return self._database.putting(CLAIM_DIRECT_CHAT, claim, ChatModel.chat_id.does_not_exist())
 
     def creating(self, chat: Chat) -> Write:
@@ -81,22 +104,29 @@ class ChatStore:
         )
         return self._database.putting(CREATE_CHAT, item, ChatModel.chat_id.does_not_exist())
 
-    def rename(self, chat_id: ChatId, name: str, *, now: datetime) -> Chat:
-        """Raises `ConditionFailed` if the chat does not exist."""
+    def renaming(self, chat_id: ChatId, name: str, *, now: datetime) -> Write:
+        """Fails if the chat does not exist."""
         actions = [ChatModel.name.set(name), ChatModel.updated_at.set(to_iso(now))]
-        return _chat(self._database.update(RENAME_CHAT, (chat_id,), actions, ChatModel.chat_id.exists()))
+        return self._database.updating(RENAME_CHAT, (chat_id,), actions, ChatModel.chat_id.exists())
+
+    def pinning(self, seen: Chat, pins: Sequence[int]) -> Write:
+        """Sets the pins. Fails if they have changed since they were read."""
+        condition = ChatModel.pins == list(seen.pins) if seen.pins else ChatModel.pins.does_not_exist()
+        action = ChatModel.pins.set(list(pins)) if pins else ChatModel.pins.remove()
+        return self._database.updating(SET_PINS, (seen.chat_id,), [action], condition)
 
 
-def _claim_id(one: UserId, other: UserId) -> str:
+def direct_claim_id(one: UserId, other: UserId) -> str:
     return "#".join(("direct", *sorted((one, other))))
 
 
-def _chat(item: ChatModel) -> Chat:
+def _chat(values: Mapping[str, Any]) -> Chat:
     return Chat(
-        chat_id=ChatId(item.chat_id),
-        type=ChatType(str(item.chat_type)),
-        name=item.name,
-        created_by=UserId(str(item.created_by)),
-        created_at=from_iso(str(item.created_at)),
-        updated_at=from_iso(str(item.updated_at)),
+        chat_id=ChatId(values["chat_id"]),
+        type=ChatType(values["chat_type"]),
+        name=values.get("name"),
+        created_by=UserId(values["created_by"]),
+        created_at=from_iso(values["created_at"]),
+        updated_at=from_iso(values["updated_at"]),
+        pins=tuple(map(int, values.get("pins") or ())),
     )

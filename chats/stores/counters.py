@@ -1,4 +1,4 @@
-"""The table `chat_counters`: the latest sequence of each chat and its departures.
+"""The table `chat_counters`: the latest sequence of each chat, and what is counted with it.
 
 A counter is created in the transaction of its chat, so a strongly consistent read of it tells whether the chat exists.
 The transaction that ends a membership increments `departures`: as long as it is unchanged, all who were members still
@@ -6,6 +6,7 @@ are (ADR-019).
 """
 
 from datetime import datetime
+from typing import Any
 
 from chats.domain import CounterState
 from chats.models import CounterModel
@@ -51,16 +52,13 @@ class CounterStore:
     def states_in(self, result: BatchResult) -> dict[ChatId, CounterState]:
         """The counters in the result of a `batch_get`."""
         items = result.raw(GET_LATEST_SEQUENCES).values()
-        return {
-            ChatId(item["chat_id"]["S"]): CounterState(
-                int(item["sequence_counter"]["N"]), int(item["departures"]["N"]) if "departures" in item else 0
-            )
-            for item in items
-        }
+        return {ChatId(item["chat_id"]["S"]): _state(item) for item in items}
 
-    def creating(self, chat_id: ChatId, *, now: datetime) -> Write:
+    def creating(self, chat_id: ChatId, *, members: int, now: datetime) -> Write:
         """Creates the counter at 0."""
-        item = CounterModel(chat_id=chat_id, sequence_counter=0, created_at=to_iso(now), updated_at=to_iso(now))
+        item = CounterModel(
+            chat_id=chat_id, sequence_counter=0, members=members, created_at=to_iso(now), updated_at=to_iso(now)
+        )
         return self._database.putting(CREATE_COUNTER, item, CounterModel.chat_id.does_not_exist())
 
     def counting_departure(self, chat_id: ChatId) -> Write:
@@ -69,20 +67,38 @@ class CounterStore:
         exists = CounterModel.chat_id.exists()
         return self._database.updating(COUNT_DEPARTURE, (chat_id,), [departures.add(1)], exists)
 
-    def moving(self, chat_id: ChatId, *, current: CounterState, added: int, now: datetime) -> Write:
-        """Adds `added` to the sequence. Fails if sequence or departures differ from `current`."""
+    def moving(self, chat_id: ChatId, *, current: CounterState, after: CounterState, now: datetime) -> Write:
+        """Moves the counter. Fails if sequence or departures differ from `current`."""
         values = {
-            ":next": {"N": str(current.sequence + added)},
+            ":next": {"N": str(after.sequence)},
             ":now": {"S": to_iso(now)},
             ":current": {"N": str(current.sequence)},
         }
         if current.departures:
             values[":departures"] = {"N": str(current.departures)}
+        actions, names = "SET sequence_counter = :next, updated_at = :now", {}
+        if after.others != current.others:
+            for name in _COUNTED:
+                if (value := getattr(after, name)) != getattr(current, name):
+                    actions += f", #{name} = :next_{name}"
+                    names[f"#{name}"] = name
+                    values[f":next_{name}"] = {"N": str(value)}
         update = {
             "TableName": self._table,
             "Key": {"chat_id": {"S": chat_id}},
-            "UpdateExpression": "SET sequence_counter = :next, updated_at = :now",
+            "UpdateExpression": actions,
             "ConditionExpression": _SAME_DEPARTURES if current.departures else _NO_DEPARTURES,
             "ExpressionAttributeValues": values,
         }
+        if names:
+            update["ExpressionAttributeNames"] = names
         return Write(ALLOCATE_SEQUENCE, {"Update": update})
+
+
+_COUNTED = ("departures", "others", "last_other", "last_message", "members")
+
+
+def _state(item: dict[str, Any]) -> CounterState:
+    sequence = int(item["sequence_counter"]["N"])
+    counted = {name: int(item[name]["N"]) for name in _COUNTED if name in item}
+    return CounterState(sequence, **counted)

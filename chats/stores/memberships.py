@@ -13,7 +13,16 @@ from chats.domain import Membership, Role
 from chats.models import MembershipModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import AccessPattern, BatchResult, Consistency, Database, Key, Operation, Write
+from foundation.stores.dynamodb import (
+    AccessPattern,
+    BatchResult,
+    Consistency,
+    Database,
+    Key,
+    Operation,
+    Write,
+    plain,
+)
 
 CHECK_USER_IN_CHAT = AccessPattern(
     "Check user in chat", MembershipModel, Operation.GET, key="chat_id, user_id", consistency=Consistency.STRONG
@@ -36,7 +45,11 @@ COUNT_CHAT_MEMBERS = AccessPattern(
     "Count chat members", MembershipModel, Operation.QUERY, key="chat_id (Select=COUNT)", consistency=Consistency.STRONG
 )
 ADD_MEMBER = AccessPattern(
-    "Add member", MembershipModel, Operation.PUT, key="chat_id, user_id", condition="attribute_not_exists(user_id)"
+    "Add member",
+    MembershipModel,
+    Operation.TRANSACT_PUT,
+    key="chat_id, user_id",
+    condition="attribute_not_exists(user_id)",
 )
 REMOVE_MEMBER = AccessPattern(
     "Remove member",
@@ -46,13 +59,10 @@ REMOVE_MEMBER = AccessPattern(
     condition="role = :seen and joined_at = :seen",
 )
 CHANGE_ROLE = AccessPattern(
-    "Change role", MembershipModel, Operation.UPDATE, key="chat_id, user_id", condition="role = :seen"
-)
-HAND_OVER = AccessPattern(
-    "Hand over ownership",
+    "Change role",
     MembershipModel,
     Operation.TRANSACT_UPDATE,
-    key="chat_id, user_id (both sides)",
+    key="chat_id, user_id (both sides of a hand-over)",
     condition="role = :seen",
 )
 MUTE_CHAT = AccessPattern(
@@ -63,6 +73,13 @@ CREATE_MEMBERSHIP = AccessPattern(
 )
 PREPARE_MEMBERSHIPS = AccessPattern(
     "Prepare memberships of a large group", MembershipModel, Operation.BATCH_PUT, key="chat_id, user_id"
+)
+END_MEMBERSHIP = AccessPattern(
+    "End membership of an erased person",
+    MembershipModel,
+    Operation.TRANSACT_DELETE,
+    key="chat_id, user_id",
+    condition="attribute_exists(user_id)",
 )
 WITHDRAW_MEMBERSHIPS = AccessPattern(
     "Withdraw memberships of a large group", MembershipModel, Operation.BATCH_DELETE, key="chat_id, user_id"
@@ -85,7 +102,7 @@ class MembershipStore:
 
     def find(self, chat_id: ChatId, user_id: UserId) -> Membership | None:
         item = self._database.get(CHECK_USER_IN_CHAT, chat_id, user_id)
-        return None if item is None else _membership(item)
+        return None if item is None else _membership(item.attribute_values)
 
     def lookup(self, pairs: Iterable[tuple[ChatId, UserId]]) -> dict[AccessPattern[MembershipModel], list[Key]]:
         """The keys for a `batch_get` that also reads other tables."""
@@ -93,7 +110,7 @@ class MembershipStore:
 
     def found_in(self, result: BatchResult) -> dict[tuple[ChatId, UserId], Membership]:
         """The memberships in the result of a `batch_get` with the keys of `lookup`."""
-        memberships = map(_membership, result.of(CHECK_USERS_IN_CHATS).values())
+        memberships = [_membership(plain(item)) for item in result.raw(CHECK_USERS_IN_CHATS).values()]
         return {(membership.chat_id, membership.user_id): membership for membership in memberships}
 
     def pairs_in(self, result: BatchResult) -> set[tuple[ChatId, UserId]]:
@@ -104,49 +121,54 @@ class MembershipStore:
     def list_of_chat(self, chat_id: ChatId, *, limit: int, after: UserId | None) -> MembershipPage:
         """A page of a chat's members, ordered by user id."""
         position = None if after is None else {"chat_id": chat_id, "user_id": after}
-        return self._page(LIST_CHAT_MEMBERS, chat_id, limit=limit, forward=True, after=position)
+        page = self._database.query(LIST_CHAT_MEMBERS, chat_id, limit=limit + 1, after=position)
+        memberships = [_membership(item.attribute_values) for item in page.items[:limit]]
+        return MembershipPage(memberships=memberships, more=page.more or len(page.items) > limit)
 
     async def list_user_ids(self, chat_id: ChatId) -> list[UserId]:
         """The user ids of all members of a chat, about a thousand at most. On the service loop."""
         return [UserId(item.user_id) for item in await self._database.on_loop.query_all(LIST_CHAT_MEMBERS, chat_id)]
 
-    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> MembershipPage:
-        """A page of a user's memberships, newest chat first."""
+    async def list_chat_ids(self, user_id: UserId, *, limit: int, after: ChatId | None) -> tuple[list[ChatId], bool]:
+        """The chats of a user, newest first, and whether more follow. On the service loop."""
         position = None if after is None else {"user_id": user_id, "chat_id": after}
-        return self._page(LIST_USERS_CHATS, user_id, limit=limit, forward=False, after=position)
+        page = await self._database.on_loop.query_raw(
+            LIST_USERS_CHATS, user_id, limit=limit + 1, forward=False, after=position
+        )
+        return [ChatId(item["chat_id"]["S"]) for item in page.items[:limit]], page.more or len(page.items) > limit
 
-    def count(self, chat_id: ChatId) -> int:
-        return self._database.count(COUNT_CHAT_MEMBERS, chat_id)
+    async def count_members(self, chat_id: ChatId) -> int:
+        """On the service loop."""
+        return await self._database.on_loop.count(COUNT_CHAT_MEMBERS, chat_id)
 
-    def add(self, membership: Membership) -> None:
-        """Raises `ConditionFailed` if the user is already a member."""
-        self._database.put(ADD_MEMBER, _item(membership), MembershipModel.user_id.does_not_exist())
+    def adding(self, membership: Membership) -> Write:
+        """Fails if the user is already a member."""
+        return self._database.putting(ADD_MEMBER, _item(membership), MembershipModel.user_id.does_not_exist())
 
     def removing(self, seen: Membership) -> Write:
         """Deletes the membership. Fails if it has changed since it was read."""
         condition = (MembershipModel.role == str(seen.role)) & (MembershipModel.joined_at == to_iso(seen.joined_at))
         return self._database.deleting(REMOVE_MEMBER, (seen.chat_id, seen.user_id), condition)
 
-    def change_role(self, seen: Membership, role: Role) -> Membership:
-        """Raises `ConditionFailed` if the role has changed since it was read."""
-        key, action, condition = _role_change(seen, role)
-        return _membership(self._database.update(CHANGE_ROLE, key, [action], condition))
-
     def changing_role(self, seen: Membership, role: Role) -> Write:
         """Changes the role. Fails if it has changed since it was read."""
-        key, action, condition = _role_change(seen, role)
-        return self._database.updating(HAND_OVER, key, [action], condition)
+        key, condition = (seen.chat_id, seen.user_id), MembershipModel.role == str(seen.role)
+        return self._database.updating(CHANGE_ROLE, key, [MembershipModel.role.set(str(role))], condition)
 
     def mute(self, chat_id: ChatId, user_id: UserId, until: datetime | None) -> Membership:
         """Raises `ConditionFailed` if the user is not a member."""
         muted_until = MembershipModel.muted_until
         action = muted_until.remove() if until is None else muted_until.set(to_iso(until))
         exists = MembershipModel.user_id.exists()
-        return _membership(self._database.update(MUTE_CHAT, (chat_id, user_id), [action], exists))
+        return _membership(self._database.update(MUTE_CHAT, (chat_id, user_id), [action], exists).attribute_values)
 
     def creating(self, membership: Membership) -> Write:
         """Creates a membership together with its chat."""
         return self._database.putting(CREATE_MEMBERSHIP, _item(membership))
+
+    def ending(self, chat_id: ChatId, user_id: UserId) -> Write:
+        """Deletes the membership, whatever its role. Fails if there is none."""
+        return self._database.deleting(END_MEMBERSHIP, (chat_id, user_id), MembershipModel.user_id.exists())
 
     def prepare(self, memberships: Sequence[Membership]) -> None:
         """Write memberships of a chat that does not exist yet. They are invisible until it does."""
@@ -157,25 +179,6 @@ class MembershipStore:
         keys: list[Key] = [(membership.chat_id, membership.user_id) for membership in memberships]
         self._database.batch_delete(WITHDRAW_MEMBERSHIPS, keys)
 
-    def _page(
-        self,
-        pattern: AccessPattern[MembershipModel],
-        hash_key: str,
-        *,
-        limit: int,
-        forward: bool,
-        after: Mapping[str, str | int] | None,
-    ) -> MembershipPage:
-        """Reads one item more than the limit, to tell whether more follow."""
-        page = self._database.query(pattern, hash_key, limit=limit + 1, forward=forward, after=after)
-        memberships = [_membership(item) for item in page.items[:limit]]
-        return MembershipPage(memberships=memberships, more=page.more or len(page.items) > limit)
-
-
-def _role_change(seen: Membership, role: Role) -> tuple[Key, Any, Any]:
-    key = (seen.chat_id, seen.user_id)
-    return key, MembershipModel.role.set(str(role)), MembershipModel.role == str(seen.role)
-
 
 def _item(membership: Membership) -> MembershipModel:
     muted = membership.muted_until
@@ -185,14 +188,17 @@ def _item(membership: Membership) -> MembershipModel:
         role=str(membership.role),
         joined_at=to_iso(membership.joined_at),
         muted_until=None if muted is None else to_iso(muted),
+        joined_sequence=membership.joined_sequence or None,
     )
 
 
-def _membership(item: MembershipModel) -> Membership:
+def _membership(values: Mapping[str, Any]) -> Membership:
+    muted = values.get("muted_until")
     return Membership(
-        chat_id=ChatId(item.chat_id),
-        user_id=UserId(item.user_id),
-        role=Role(item.role),
-        joined_at=from_iso(item.joined_at),
-        muted_until=None if item.muted_until is None else from_iso(item.muted_until),
+        chat_id=ChatId(values["chat_id"]),
+        user_id=UserId(values["user_id"]),
+        role=Role(values["role"]),
+        joined_at=from_iso(values["joined_at"]),
+        muted_until=None if muted is None else from_iso(muted),
+        joined_sequence=int(values.get("joined_sequence") or 0),
     )

@@ -3,6 +3,7 @@
 Drafts gather while commits are in flight, so an idle process commits each draft at once and a busy one fills its
 transactions; no timer, no added latency. The stages overlap: the next batches are read while a few transactions
 commit, and Kafka's delivery reports arrive on their own. Stored before announced, announced before acknowledged.
+A chat that other processes write too is read and committed by itself, so that its retries cost no other chat any.
 
 Everything runs on one event loop. Threads enter by `ServiceLoop.run(committer.send(draft))`.
 """
@@ -13,29 +14,37 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 from chats.errors import ChatNotFound
 from foundation.kernel.clock import Clock
 from foundation.kernel.errors import ParleyError, RateLimited
-from foundation.kernel.ids import ChatId, IdFactory, UserId, is_chat_id
+from foundation.kernel.ids import ChatId, IdFactory, MessageId, UserId, is_chat_id
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from foundation.stores.kafka.producer import EventProducer
-from messaging.domain import Draft, Sent, message_persisted
+from messaging.domain import Draft, Kind, Sent, entry_persisted
 from messaging.errors import ClientMessageIdConflict, Overloaded
 from messaging.services import metrics
 from messaging.services.ingest import FailedBatch, Ingest, ReadResult
-from messaging.services.queues import Batch, ChatQueues, PendingDraft
+from messaging.services.queues import GUEST, OWN, Batch, ChatQueues, PendingDraft
+from messaging.services.recent_chats import RecentChats
 
 log = logging.getLogger(__name__)
 
 WRITERS = 2
+ALONE_AT_ONCE = 16
+"""Chats that are read and committed by themselves at a time, beside the shared reads and transactions."""
 MAX_WAITING = 10_000
 RETRIES = RetryPolicy(attempts=15, first_pause=0.005, longest_pause=0.25)
+CONTENTION_RETRIES = RetryPolicy(attempts=200, first_pause=0.005, longest_pause=0.05)
+"""For a chat that another process wrote first: whoever writes next wins it, so nobody pauses for long."""
 RETRY_DEADLINE = 10.0
 """Seconds after a draft's arrival in which a retry may begin. Then its sender gets the error."""
 SEND_TIMEOUT = 20.0
+LARGE_CHAT = 16_000_000
+"""Entries: 80 % of what fills a partition of 10 GB."""
 CLOSE_TIMEOUT = 20.0
 LIMITED_USERS = 50_000
 
@@ -61,6 +70,16 @@ class SendRateLimiter:
             raise RateLimited("You are sending too fast; slow down and send it again", retry_after=1 / self._rate)
 
 
+class Router(Protocol):
+    """Hands drafts over to other processes (`messaging.services.handover`)."""
+
+    is_active: bool
+
+    def take(self, pending: PendingDraft) -> bool: ...
+
+    def drain(self) -> list[PendingDraft]: ...
+
+
 class Committer:
     """Takes drafts and answers each with its message. One per process; all methods are for its event loop."""
 
@@ -72,9 +91,11 @@ class Committer:
         clock: Clock,
         ids: IdFactory,
         limiter: SendRateLimiter | None = None,
+        recent: RecentChats | None = None,
         writers: int = WRITERS,
         max_waiting: int = MAX_WAITING,
         retry: RetryPolicy = RETRIES,
+        contention_retry: RetryPolicy = CONTENTION_RETRIES,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ingest = ingest
@@ -82,17 +103,21 @@ class Committer:
         self._clock = clock
         self._ids = ids
         self._limiter = limiter
+        self._recent = recent
         self._retry = retry
+        self._contention_retry = contention_retry
         self._monotonic = monotonic
         self._max_waiting = max_waiting
         self._writers = writers
-        self._queues = ChatQueues(may_skip_read=ingest.may_skip_read)
+        self._router: Router | None = None
+        self._queues = ChatQueues(may_skip_read=ingest.may_skip_read, may_share=ingest.may_share)
         self._waiting = 0
         self._all_answered = asyncio.Event()
         self._is_accepting = True
         self._is_scheduled = False
         self._is_reading = False
         self._committing = 0
+        self._alone = 0
         self._is_stopped = False
         self._retry_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,27 +126,29 @@ class Committer:
     def submit(self, draft: Draft) -> "asyncio.Future[Sent]":
         """Enqueue a draft. Drafts of one chat are stored in the order of these calls.
 
-        The future ends when the message is durable and announced, or with the reason why not. Raises at once for an
+        The future ends when the entry is durable and announced, or with the reason why not. Raises at once for an
         invalid draft, for an id that cannot name a chat, `RateLimited`, and `Overloaded` when too many drafts wait.
         """
         draft.require_valid()
         if not is_chat_id(draft.chat_id):
             raise ChatNotFound
-        if self._limiter is not None:
+        if self._limiter is not None and draft.kind is not Kind.NOTICE:
             self._limiter.take(draft.sender_id)
+        pending = self._admit(draft, self._ids.message())
+        router = self._router
+        if router is None or not router.is_active or not router.take(pending):
+            self.enqueue(pending)
+        return pending.future
+
+    def _admit(self, draft: Draft, message_id: MessageId) -> PendingDraft:
         if not self._is_accepting:
             raise Overloaded("The server is shutting down, try again", retry_after=1.0)
         if self._waiting >= self._max_waiting:
             raise Overloaded("Too many messages are waiting, try again shortly", retry_after=1.0)
-        loop = asyncio.get_running_loop()
-        pending = PendingDraft(draft, self._ids.message(), self._monotonic(), loop.create_future())
+        if not draft.client_message_id:
+            draft = replace(draft, client_message_id=message_id)
         self._waiting += 1
-        self._queues.add(pending)
-        if not self._is_scheduled:
-            # Drafts that arrive in one iteration of the loop are committed together.
-            self._is_scheduled = True
-            loop.call_soon(self._advance)
-        return pending.future
+        return PendingDraft(draft, message_id, self._monotonic(), asyncio.get_running_loop().create_future())
 
     async def send(self, draft: Draft) -> Sent:
         """Submit a draft and wait for its answer. Raises whatever the future ends with."""
@@ -142,26 +169,67 @@ class Committer:
         except TimeoutError:
             log.warning("%d drafts are refused at shutdown", self._waiting)
         self._is_stopped = True
-        refused = self._queues.drain()
+        refused = self._queues.drain() + ([] if self._router is None else self._router.drain())
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT)
-        self._fail(refused, Overloaded("The server is shutting down, try again", retry_after=1.0))
+        self.fail(refused, Overloaded("The server is shutting down, try again", retry_after=1.0))
+
+    # For other processes' drafts and those handed over
+
+    def use(self, router: Router) -> None:
+        """Ask a router, while it is active, whether it takes a draft."""
+        self._router = router
+
+    def accept(self, draft: Draft, message_id: MessageId) -> PendingDraft:
+        """Enqueue a draft that another process has admitted. Raises what `submit` raises, except `RateLimited`."""
+        draft.require_valid()
+        if not is_chat_id(draft.chat_id):
+            raise ChatNotFound
+        pending = self._admit(draft, message_id)
+        pending.path = GUEST
+        self.enqueue(pending)
+        return pending
+
+    def enqueue(self, pending: PendingDraft) -> None:
+        """Commit a draft that was admitted here, behind those of its chat."""
+        self._queues.add(pending)
+        self._schedule()
+
+    def list_pending(self, chat_id: ChatId) -> list[PendingDraft]:
+        """The chat's drafts in this process that are neither stored nor refused."""
+        return self._queues.list_pending(chat_id)
+
+    def on_homes_changed(self) -> None:
+        """Chats have another home than before: what is remembered of them is stale, and others may be shared."""
+        self._ingest.forget_all()
+        self._queues.update_all()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Drafts that arrive in one iteration of the loop are committed together."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._advance)
 
     def _advance(self) -> None:
-        """Start what can start: one read, and as many transactions as there are writers."""
+        """Start what can start: one shared read, as many transactions as there are writers, and chats by themselves."""
         self._is_scheduled = False
         if self._is_stopped:
             return
         while self._committing < self._writers and (batches := self._queues.start_committing()):
             self._committing += 1
             self._start(self._write(batches))
-        if not self._is_reading:
+        if not self._is_reading and (batches := self._queues.start_reading()):
+            self._is_reading = True
+            self._start(self._read(batches))
+        if (retry_at := self._queues.next_retry()) is not None:
             now = self._monotonic()
-            if batches := self._queues.start_reading(now):
-                self._is_reading = True
-                self._start(self._read(batches))
-            elif (retry_at := self._queues.next_retry()) is not None:
-                self._advance_in(max(0.0, retry_at - now))
+            self._queues.end_backoffs(now)
+            if retry_at > now:
+                self._advance_in(retry_at - now)
+        while self._alone < ALONE_AT_ONCE and (batch := self._queues.start_alone()) is not None:
+            self._alone += 1
+            self._start(self._commit_alone(batch))
 
     def _advance_in(self, seconds: float) -> None:
         if self._retry_timer is not None:
@@ -182,7 +250,14 @@ class Committer:
 
     async def _read(self, batches: Sequence[Batch]) -> None:
         try:
-            result = await self._ingest.read(batches)
+            await self._verify(batches)
+        finally:
+            self._is_reading = False
+            self._advance()
+
+    async def _verify(self, batches: Sequence[Batch], *, fresh: bool = False) -> None:
+        try:
+            result = await self._ingest.read(batches, fresh=fresh)
         except ParleyError as error:
             self._fail_reading(batches, error)
         except Exception:
@@ -190,26 +265,22 @@ class Committer:
             self._fail_reading(batches, ParleyError())
         else:
             self._apply(batches, result)
-        finally:
-            self._is_reading = False
-            self._advance()
 
     def _apply(self, batches: Sequence[Batch], result: ReadResult) -> None:
         current: set[ChatId] = set()
         for batch in batches:
             clashing = self._queues.finish_reading(batch, result.writable.get(batch.chat_id, ()))
             if clashing is not None:
+                batch.queue.facts = result.facts.get(batch.chat_id)
                 current.add(batch.chat_id)
-                self._fail(clashing, ClientMessageIdConflict())
-        for pending, error in result.refused:
-            if pending.draft.chat_id in current:
-                self._fail([pending], error)
+                self.fail(clashing, ClientMessageIdConflict())
+        self._fail_each([each for each in result.refused if each[0].draft.chat_id in current])
         self._announce([(pending, sent) for pending, sent in result.stored if pending.draft.chat_id in current])
 
     def _fail_reading(self, batches: Sequence[Batch], error: ParleyError) -> None:
         for batch in batches:
             if self._queues.finish_reading(batch, ()) is not None:
-                self._fail(batch.drafts, error)
+                self.fail(batch.drafts, error)
 
     # Committing
 
@@ -221,8 +292,22 @@ class Committer:
             self._committing -= 1
             self._advance()
 
+    async def _commit_alone(self, batch: Batch) -> None:
+        """Read one chat and write it at once, before another process does."""
+        try:
+            await self._verify([batch], fresh=True)
+            if (verified := self._queues.commit_alone(batch)) is not None:
+                await self._commit([verified])
+        finally:
+            self._alone -= 1
+            self._advance()
+
     async def _commit(self, batches: list[Batch]) -> list[Batch]:
         """Write a transaction; return the batches that were not the cause of its failure, to be written again."""
+        if self._recent is not None:
+            now, until = self._monotonic(), self._recent.good_until
+            if unnoted := [batch.chat_id for batch in batches if until.get(batch.chat_id, now) <= now]:
+                self._recent.note(unnoted)
         metrics.BATCH_CHATS.observe(len(batches))
         metrics.BATCH_MESSAGES.observe(sum(len(batch.drafts) for batch in batches))
         try:
@@ -232,19 +317,14 @@ class Committer:
             log.exception("writing a batch failed")
             for batch in batches:
                 self._queues.finish_committing(batch)
-                self._fail(batch.drafts, ParleyError())
+                self.fail(batch.drafts, ParleyError())
             return []
         try:
-            self._announce(
-                [
-                    (pending, Sent(message, duplicate=False))
-                    for batch, messages in result.stored
-                    for pending, message in zip(batch.drafts, messages, strict=True)
-                ]
-            )
+            self._fail_each(result.refused)
+            self._announce(result.answered)
         finally:
             # After the hand-over to Kafka, so that the chat's events keep the order of their sequences.
-            for batch, _ in result.stored:
+            for batch in result.committed:
                 self._queues.finish_committing(batch)
         for failure in result.failed:
             self._retry_batch(failure)
@@ -253,6 +333,7 @@ class Committer:
     def _retry_batch(self, failure: FailedBatch) -> None:
         """Read the chat again after a backoff, without the drafts that have used up their attempts."""
         metrics.RETRIES.labels(failure.reason).inc()
+        policy = self._contention_retry if failure.contended else self._retry
         now, drafts = self._monotonic(), failure.batch.drafts
         for pending in drafts:
             pending.attempts += 1
@@ -262,32 +343,37 @@ class Committer:
             for pending in drafts
             if failure.permanent
             or self._is_stopped
-            or pending.attempts >= self._retry.attempts
+            or pending.attempts >= policy.attempts
             or now - pending.arrived > RETRY_DEADLINE
         ]
-        self._queues.retry(failure.batch, failed=failed, until=now + self._retry.pause(attempt))
-        self._fail(failed, failure.error)
+        self._queues.retry(failure.batch, failed=failed, until=now + policy.pause(attempt))
+        self.fail(failed, failure.error)
 
     # Answering
 
-    def _announce(self, stored: Sequence[tuple[PendingDraft, Sent]]) -> None:
-        """Hand messages to Kafka; each sender gets the answer when Kafka has taken the event."""
+    def _announce(self, answered: Sequence[tuple[PendingDraft, Sent]]) -> None:
+        """Hand entries to Kafka; each sender gets the answer when Kafka has taken the event."""
+        stored = [each for each in answered if not each[1].unchanged]
+        if len(stored) < len(answered):
+            self.succeed([each for each in answered if each[1].unchanged])
         if not stored:
             return
         loop, now = asyncio.get_running_loop(), self._clock.now()
         events = [
-            message_persisted(sent.message, event_id=self._ids.event(), now=now, origin=pending.draft.origin)
+            entry_persisted(sent.message, event_id=self._ids.event(), now=now, origin=pending.draft.origin)
             for pending, sent in stored
         ]
 
+        _log_stored(stored)
         unanswered = dict(enumerate(stored))
 
         def on_delivered(positions: Iterable[int], error: EventLogUnavailable | None) -> None:
             answered = [unanswered.pop(position) for position in positions if position in unanswered]
-            if error is None:
-                self._succeed(answered)
-            else:
-                self._fail([pending for pending, _ in answered], error)
+            # A change of members is answered anyway: its repetition would be refused, and the event follows later.
+            succeeded = answered if error is None else [each for each in answered if each[0].draft.ends_batch]
+            self.succeed(succeeded)
+            if error is not None:
+                self.fail([pending for pending, _ in answered if not pending.draft.ends_batch], error)
 
         def report(positions: Iterable[int], error: EventLogUnavailable | None) -> None:
             """Called on the producer's thread."""
@@ -298,33 +384,55 @@ class Committer:
         except Exception:
             log.exception("publishing a batch failed")
             report(range(len(stored)), EventLogUnavailable("The events could not be handed to Kafka"))
+        for pending, _ in stored:
+            for each in (pending, *pending.repeats):
+                for call in each.when_stored or ():
+                    call()
 
-    def _succeed(self, stored: Sequence[tuple[PendingDraft, Sent]]) -> None:
-        now, count = self._monotonic(), len(stored)
-        for pending, sent in stored:
+    def succeed(self, answered: Sequence[tuple[PendingDraft, Sent]]) -> None:
+        """Answer with entries."""
+        now, count = self._monotonic(), len(answered)
+        for pending, sent in answered:
             if sent.duplicate:
                 metrics.DUPLICATES.inc()
             metrics.SEND_SECONDS.observe(now - pending.arrived)
             if not pending.future.done():
                 pending.future.set_result(sent)
             for repeat in pending.repeats:
-                self._answer_repeat(repeat, sent)
+                self._answer_repeat(repeat, pending, sent)
             count += len(pending.repeats)
-        metrics.SENT.inc(count)
+        self._count_sent([pending for pending, _ in answered])
         self._count_answered(count)
 
-    def _answer_repeat(self, repeat: PendingDraft, sent: Sent) -> None:
-        is_same = repeat.draft.is_same_as(sent.message)
+    def _count_sent(self, drafts: Sequence[PendingDraft]) -> None:
+        """By path. Drafts of other processes are counted as sent there."""
+        own = sent = 0
+        for pending in drafts:
+            for each in (pending, *pending.repeats):
+                sent += each.path is not GUEST
+                if each.path is OWN:
+                    own += 1
+                else:
+                    metrics.PATHS.labels(*each.path).inc()
+        metrics.SENT.inc(sent)
+        metrics.OWN.inc(own)
+
+    def _answer_repeat(self, repeat: PendingDraft, first: PendingDraft, sent: Sent) -> None:
+        is_same = repeat.draft.digest == first.draft.digest
         if is_same:
             metrics.DUPLICATES.inc()
         if repeat.future.done():
             return
         if is_same:
-            repeat.future.set_result(Sent(sent.message, duplicate=True))
+            repeat.future.set_result(replace(sent, duplicate=True))
         else:
             repeat.future.set_exception(ClientMessageIdConflict())
 
-    def _fail(self, drafts: Sequence[PendingDraft], error: ParleyError) -> None:
+    def _fail_each(self, refused: Sequence[tuple[PendingDraft, ParleyError]]) -> None:
+        for pending, error in refused:
+            self.fail([pending], error)
+
+    def fail(self, drafts: Sequence[PendingDraft], error: ParleyError) -> None:
         """Answer with an error, also the repeats: they are the same sender's."""
         everyone = [each for pending in drafts for each in (pending, *pending.repeats)]
         if not everyone:
@@ -340,3 +448,17 @@ class Committer:
         self._waiting -= count
         if self._waiting == 0:
             self._all_answered.set()
+
+
+def _log_stored(stored: Sequence[tuple[PendingDraft, Sent]]) -> None:
+    """Each entry at DEBUG, and a chat that outgrows its partition: sequences are dense, so once for each multiple."""
+    traced = log.isEnabledFor(logging.DEBUG)
+    for pending, sent in stored:
+        entry = sent.message
+        if entry.sequence % LARGE_CHAT == 0:
+            ids = {"event": "large_chat", "chat_id": entry.chat_id, "sequence": entry.sequence}
+            log.warning("a chat has %d entries: archive it", entry.sequence, extra=ids)
+        if traced:
+            ids = {"message_id": entry.message_id, "chat_id": entry.chat_id, "sequence": entry.sequence}
+            origin = {} if pending.draft.origin is None else {"connection_id": pending.draft.origin}
+            log.debug("stored %s, to be announced", entry.message_id, extra={**ids, **origin})

@@ -1,10 +1,12 @@
-"""Reads a chat: pages in either direction, single messages, and messages by place for the inbox.
+"""Reads a chat: pages in either direction, single entries, and entries by place for the inbox.
 
 Every read is strongly consistent and checks the reader's membership. Sequences are dense, so a page's first and last
-sequence are known before it is read, and overlapping pages are read as one.
+sequence are known before it is read, and overlapping pages are read as one. Messages are shown as they stand, edits
+with the text of their targets.
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,21 +17,31 @@ import orjson
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
+from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import AsyncDatabase
 from foundation.stores.errors import StoreUnavailable
-from messaging.domain import MAX_PAGE, Message
+from messaging.domain import MAX_PAGE, SHOWN_REACTORS, Message
 from messaging.errors import MessageNotFound
 from messaging.services.group_reader import GroupReader
 from messaging.stores.messages import MessageStore, Place
 
+log = logging.getLogger(__name__)
+
 CONCURRENT_READS = 8
+# A span is read again while a transaction that the counter shows is not wholly visible.
+SPAN_RETRY = RetryPolicy(attempts=4, first_pause=0.005, longest_pause=0.05)
+# A page ends here, or at `MAX_PAGE` entries.
+MAX_PAGE_BYTES = 512 * 1024
+# Characters of a user id in a list.
+LISTED_ID = 34
 READ_TIMEOUT = 20.0
 # Two full pages: with the largest messages still one page of DynamoDB's.
 MAX_SPAN = 2 * MAX_PAGE
 # Different windows in one group read, and of one user's among them. Whoever asks for the same window shares it.
 MAX_WINDOWS = 32
 MAX_WINDOWS_OF_A_USER = 4
-# Pages with more characters of content than this are encoded in a thread.
+# Pages with more characters than this are encoded in a thread. A character takes at most six bytes of JSON, so smaller
+# ones are within `MAX_PAGE_BYTES`.
 LARGE_PAGE = 64 * 1024
 
 
@@ -63,7 +75,7 @@ class Page:
 
     @property
     def is_large(self) -> bool:
-        return sum(len(message.content) for message in self.messages) > LARGE_PAGE
+        return sum(_characters(message) for message in self.messages) > LARGE_PAGE
 
     @property
     def encoded_messages(self) -> bytes:
@@ -142,15 +154,16 @@ class History:
         message = self._messages.found_in(found).get(place)
         if message is None:
             raise MessageNotFound(f"The chat has no message with sequence {sequence}")
-        return message
+        return (await self._messages.filled([message]))[0]
 
     async def messages_at(self, places: Iterable[Place]) -> dict[Place, Message]:
         """The messages at these places; the caller has checked the membership."""
         return await self._messages.find_at(places)
 
     async def payloads_between(self, chat_id: str, first: int, last: int) -> list[dict[str, Any]]:
-        """The event payloads of these messages, for a fanout worker that missed the events."""
-        return [message.to_json() for message in await self._messages.list_between(ChatId(chat_id), first, last)]
+        """The event payloads of these entries, for a fanout worker that missed the events."""
+        found = await self._messages.list_between(ChatId(chat_id), first, last)
+        return [message.to_json() for message in await self._messages.filled(found)]
 
     async def close(self) -> None:
         """Finish the reads that were asked for and accept no more."""
@@ -168,18 +181,18 @@ class History:
         members = {user_id for _, user_id in self._posting.members_among(found, pairs)}
         windows = {question.window for question in questions if question.user_id in members}
         pages = await self._pages(chat_id, windows, latest)
-        if large := [page for page in pages.values() if page.is_large]:
-            await asyncio.to_thread(_encode, large)
+        if large := {window: page for window, page in pages.items() if page.is_large}:
+            pages |= await asyncio.to_thread(_bounded, large)
         return [pages[question.window] if question.user_id in members else ChatNotFound() for question in questions]
 
-    async def _pages(self, chat_id: ChatId, windows: Iterable[Window], latest: int) -> Mapping[Window, Page]:
+    async def _pages(self, chat_id: ChatId, windows: Iterable[Window], latest: int) -> dict[Window, Page]:
         pages: dict[Window, Page] = {}
         for newest_first in (False, True):
             same_way = [window for window in windows if window.newest_first is newest_first]
             bounds = [window.bounds(latest) for window in same_way]
             by_sequence: dict[int, Message] = {}
             for first, last in merged(bounds):
-                found = await self._messages.list_between(chat_id, first, last, newest_first=newest_first)
+                found = await self._span(chat_id, first, last, newest_first=newest_first)
                 by_sequence |= {message.sequence: message for message in found}
             for window, (first, last) in zip(same_way, bounds, strict=True):
                 sequences = range(last, first - 1, -1) if newest_first else range(first, last + 1)
@@ -188,10 +201,44 @@ class History:
                 pages[window] = Page(messages=messages, has_more=has_more, latest_sequence=latest)
         return pages
 
+    async def _span(self, chat_id: ChatId, first: int, last: int, *, newest_first: bool) -> list[Message]:
+        """The entries of a span that the counter has passed. A query is no snapshot: one that lacks any is repeated."""
+        found: list[Message] = []
+        async for _ in SPAN_RETRY.async_tries(asyncio.sleep):
+            found = await self._messages.list_between(chat_id, first, last, newest_first=newest_first)
+            if len(found) == last - first + 1:
+                break
+        else:
+            log.warning("%s lacks entries between %d and %d", chat_id, first, last)
+        return await self._messages.filled(found)
 
-def _encode(pages: Iterable[Page]) -> None:
-    for page in pages:
-        _ = page.encoded_messages
+
+def _characters(message: Message) -> int:
+    """About how many characters a message shows, its fixed fields aside."""
+    if message.is_plain:
+        return len(message.content)
+    reactions = (message.reactions or {}).values()
+    shown = len(message.mentions) + sum(min(len(user_ids), SHOWN_REACTORS) + 3 for user_ids in reactions)
+    return len(message.content) + shown * LISTED_ID
+
+
+def _bounded(pages: Mapping[Window, Page]) -> dict[Window, Page]:
+    """The pages, encoded, each up to where it would take more than `MAX_PAGE_BYTES`."""
+    return {window: _up_to_limit(page) for window, page in pages.items()}
+
+
+def _up_to_limit(page: Page) -> Page:
+    encoded: list[bytes] = []
+    size = 0
+    for message in page.messages:
+        encoded.append(orjson.dumps(message.to_json()))
+        size += len(encoded[-1])
+        if size > MAX_PAGE_BYTES and len(encoded) > 1:
+            encoded.pop()
+            page = Page(page.messages[: len(encoded)], has_more=True, latest_sequence=page.latest_sequence)
+            break
+    page.__dict__["_encoded"] = b"[%b]" % b",".join(encoded)
+    return page
 
 
 def merged(bounds: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -1,23 +1,29 @@
 """Reads what decides over a batch of drafts, then writes the batch in one transaction.
 
-Sequences are dense by construction: a counter moves from N to N+k only together with the k messages that it numbers,
+Sequences are dense by construction: a counter moves from N to N+k only together with the k entries that it numbers,
 on condition that it stood at N and that nobody has left the chat since its members were read. So drafts of remembered
-members can skip the read (`may_skip_read`).
+members can skip the read (`may_skip_read`). Drafts that change what is stored are always read first, and folded
+(`messaging.services.fold`) when the transaction is built.
+
+What is remembered of a chat that other processes write is stale soon. So only chats whose home is this process skip
+reads and share transactions (`may_share`); the others are read and committed by themselves.
 """
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from chats.domain import CounterState
+from chats.domain import CommandType, CounterState
 from chats.errors import ChatNotFound
+from chats.services.changes import Changes
 from chats.services.posting import Posting
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import ParleyError
-from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import AsyncDatabase, Write
+from foundation.kernel.ids import ChatId, UserId, is_user_id
+from foundation.stores.dynamodb import AccessPattern, AsyncDatabase, BatchResult, Key, Write
 from foundation.stores.errors import (
     CancellationReason,
     StoreRefused,
@@ -26,8 +32,11 @@ from foundation.stores.errors import (
     TransactionCancelled,
     TransactionConflict,
 )
-from messaging.domain import Message, Sent
+from messaging.domain import Draft, Kind, Message, Sent
 from messaging.errors import ClientMessageIdConflict
+from messaging.services import metrics
+from messaging.services.fold import Facts, Fold
+from messaging.services.homes import Homes
 from messaging.services.queues import Batch, PendingDraft
 from messaging.stores.messages import INSERT_KEY, IdempotencyKeyStore, MessageStore, Place, StoredKey
 
@@ -36,12 +45,16 @@ MEMBER_TTL = 30.0
 """Seconds. Bounds how long a membership counts that was deleted without a departure, by hand or by an old version."""
 CAUTIOUS_FOR = 2.0
 """Seconds without skipped reads after a repeated message: after an outage most clients repeat theirs."""
+CONTENDED_FOR = 10.0
+"""Seconds in which a chat shares nothing after another process wrote to it at the same time."""
+CONTENDED_CHATS = 10_000
 
 
 @dataclass(slots=True)
 class ReadResult:
-    """Which drafts may be written, and which have an answer already."""
+    """Which drafts may be written, and which have an answer already. `facts` are for those that are folded."""
 
+    facts: dict[ChatId, Facts] = field(default_factory=dict)
     writable: dict[ChatId, list[PendingDraft]] = field(default_factory=dict)
     stored: list[tuple[PendingDraft, Sent]] = field(default_factory=list)
     refused: list[tuple[PendingDraft, ParleyError]] = field(default_factory=list)
@@ -49,21 +62,39 @@ class ReadResult:
 
 @dataclass(frozen=True, slots=True)
 class FailedBatch:
-    """A chat that could not be written this time. `error` is for the senders once the retries are used up."""
+    """A chat that could not be written this time. `error` is for the senders once the retries are used up.
+
+    `contended`: others wrote to the chat first, so a retry needs a new read and no pause to speak of.
+    """
 
     batch: Batch
     reason: str
     error: ParleyError
     permanent: bool = False
+    contended: bool = False
 
 
 @dataclass(slots=True)
 class WriteResult:
-    """The messages of each batch; or the batches that made the transaction fail, and the unaffected others."""
+    """What became of each draft; or the batches that made the transaction fail, and the unaffected others."""
 
-    stored: list[tuple[Batch, list[Message]]] = field(default_factory=list)
+    committed: list[Batch] = field(default_factory=list)
+    answered: list[tuple[PendingDraft, Sent]] = field(default_factory=list)
+    refused: list[tuple[PendingDraft, ParleyError]] = field(default_factory=list)
     failed: list[FailedBatch] = field(default_factory=list)
     unaffected: list[Batch] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A chat's part of a transaction: from one counter to the next, with the entries in between."""
+
+    batch: Batch
+    current: CounterState
+    after: CounterState
+    entries: Sequence[tuple[PendingDraft, Message]]
+    writes: Sequence[Write] = ()
+    fold: Fold | None = None
 
 
 @dataclass(slots=True)
@@ -95,11 +126,11 @@ class MembershipCache:
         if len(self._chats) > self._capacity:
             self._chats.popitem(last=False)
 
-    def advance(self, chat_id: ChatId, sequence: int) -> None:
+    def advance(self, chat_id: ChatId, counter: CounterState) -> None:
         """This process's own write moved the counter."""
         chat = self._chats.get(chat_id)
         if chat is not None:
-            chat.counter = CounterState(sequence, chat.counter.departures)
+            chat.counter = counter
             self._chats.move_to_end(chat_id)
 
     def remember_member(self, chat_id: ChatId, user_id: UserId, *, departures: int) -> None:
@@ -120,6 +151,46 @@ class MembershipCache:
     def forget(self, chat_id: ChatId) -> None:
         self._chats.pop(chat_id, None)
 
+    def forget_all(self) -> None:
+        self._chats.clear()
+
+
+class ContendedChats:
+    """The chats that another process has written at the same time as this one, for a while.
+
+    A cancelled transaction makes a chat a suspect; the read before its retry tells whether the sequence has moved.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float], capacity: int = CONTENDED_CHATS) -> None:
+        self._monotonic = monotonic
+        self._capacity = capacity
+        self._suspects: OrderedDict[ChatId, int] = OrderedDict()
+        self._until: OrderedDict[ChatId, float] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._until)
+
+    def __contains__(self, chat_id: ChatId) -> bool:
+        until = self._until.get(chat_id)
+        if until is None or self._monotonic() < until:
+            return until is not None
+        del self._until[chat_id]
+        return False
+
+    def suspect(self, chat_id: ChatId, sequence: int) -> None:
+        """A transaction that expected this sequence was cancelled."""
+        self._suspects[chat_id] = sequence
+        if len(self._suspects) > self._capacity:
+            self._suspects.popitem(last=False)
+
+    def check(self, chat_id: ChatId, sequence: int) -> None:
+        """The chat's sequence was read."""
+        if self._suspects and self._suspects.pop(chat_id, sequence) != sequence:
+            self._until[chat_id] = self._monotonic() + CONTENDED_FOR
+            self._until.move_to_end(chat_id)
+            if len(self._until) > self._capacity:
+                self._until.popitem(last=False)
+
 
 class Ingest:
     """Reads and writes batches on one event loop. A chat is in one write at a time."""
@@ -129,19 +200,34 @@ class Ingest:
         *,
         database: AsyncDatabase,
         posting: Posting,
+        changes: Changes,
         messages: MessageStore,
         keys: IdempotencyKeyStore,
         clock: Clock,
+        homes: Homes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._homes = homes or Homes()
         self._database = database
         self._posting = posting
+        self._changes = changes
         self._messages = messages
         self._keys = keys
         self._clock = clock
         self._monotonic = monotonic
         self._cache = MembershipCache(monotonic=monotonic)
+        self._contended = ContendedChats(monotonic=monotonic)
         self._cautious_until = 0.0
+
+    def may_share(self, chat_id: ChatId) -> bool:
+        """Whether the chat may skip reads and share transactions: no other process writes to it, as far as we know."""
+        return (self._homes.is_alone or self._homes.is_home(chat_id)) and not (
+            self._contended and chat_id in self._contended
+        )
+
+    def forget_all(self) -> None:
+        """Forget every counter and member: other processes may have written to the chats."""
+        self._cache.forget_all()
 
     def may_skip_read(self, pending: PendingDraft) -> bool:
         """Whether the draft may be written without a read. The transaction fails if that was wrong.
@@ -152,37 +238,101 @@ class Ingest:
         draft = pending.draft
         return (
             pending.attempts == 0
+            and not draft.needs_read
             and self._cache.is_fresh(draft.chat_id, draft.sender_id)
+            and not self._needs_counter(draft)
             and self._monotonic() >= self._cautious_until
         )
 
-    async def read(self, batches: Sequence[Batch]) -> ReadResult:
+    def _needs_counter(self, draft: Draft) -> bool:
+        """Whether the draft could be refused because of the remembered counter: it is read instead."""
+        if not draft.is_folded:
+            return False
+        counter = self._cache.find_counter(draft.chat_id)
+        return draft.ends_batch or (draft.reply_to or 0) > (0 if counter is None else counter.sequence)
+
+    async def read(self, batches: Sequence[Batch], *, fresh: bool = False) -> ReadResult:
         """One strongly consistent read of memberships, idempotency keys and the counters not remembered.
 
-        A second one reads the messages of the keys that exist. Raises `StoreUnavailable`.
+        For drafts that are folded it also reads what they depend on. A second one reads the entries of the keys that
+        exist. `fresh` reads all counters. Raises `StoreUnavailable`.
         """
+        for batch in batches:
+            if fresh or any(self._needs_counter(pending.draft) for pending in batch.drafts):
+                self._cache.forget(batch.chat_id)
         drafts = [pending for batch in batches for pending in batch.drafts]
+        folded = [pending for pending in drafts if pending.draft.needs_read]
         pairs = {(pending.draft.chat_id, pending.draft.sender_id) for pending in drafts}
         before = {batch.chat_id: self._cache.find_counter(batch.chat_id) for batch in batches}
         unknown = [chat_id for chat_id, counter in before.items() if counter is None]
         found = await self._database.batch_get(
             {
-                **self._posting.membership_lookup(pairs),
+                **self._posting.membership_lookup(pairs | _people_of(folded)),
                 **self._keys.lookup({(pending.draft.chat_id, pending.draft.client_message_id) for pending in drafts}),
                 **(self._posting.counter_lookup(unknown) if unknown else {}),
+                **self._dependencies_of(folded),
             }
         )
         counters = self._posting.counter_states_among(found)
         for chat_id, counter in counters.items():
             self._cache.remember_counter(chat_id, counter)
+            self._contended.check(chat_id, counter.sequence)
         members = self._posting.members_among(found, pairs)
         self._remember_members(members, before)
         missing = set(unknown) - counters.keys()
-        return await self._classify(
+        result = await self._classify(
             drafts,
             allowed={pair for pair in members if pair[0] not in missing},
             keys=self._keys.found_in(found, now=self._clock.now()),
         )
+        if folded:
+            result.facts = await self._facts(folded, found)
+        return result
+
+    def _dependencies_of(self, folded: Sequence[PendingDraft]) -> dict[AccessPattern[Any], list[Key]]:
+        """The keys of the targets, and of the chats that pins and commands depend on."""
+        targets = {(pending.draft.chat_id, pending.draft.target) for pending in folded if pending.draft.target}
+        chats = {pending.draft.chat_id for pending in folded if pending.draft.extra_items}
+        return {
+            **(self._messages.lookup(targets) if targets else {}),
+            **(self._posting.chat_lookup(chats) if chats else {}),
+        }
+
+    async def _facts(self, folded: Sequence[PendingDraft], found: BatchResult) -> dict[ChatId, Facts]:
+        """What the drafts of each chat depend on. Reads the deletions of deleted targets, and counts older chats."""
+        entries = self._messages.found_in(found)
+        deleted = {
+            (pending.draft.chat_id, target.last_change or 0)
+            for pending in folded
+            if pending.draft.kind is Kind.DELETION
+            and (target := entries.get((pending.draft.chat_id, pending.draft.target or 0))) is not None
+            and target.deleted_at is not None
+        }
+        if deleted:
+            entries |= await self._messages.find_at(deleted)
+        chats, memberships = self._posting.chats_among(found), self._posting.memberships_among(found)
+        return {
+            chat_id: Facts(
+                entries={sequence: entry for (chat, sequence), entry in entries.items() if chat == chat_id},
+                memberships={user: membership for (chat, user), membership in memberships.items() if chat == chat_id},
+                chat=chats.get(chat_id),
+                members=await self._members_of(chat_id, folded),
+            )
+            for chat_id in {pending.draft.chat_id for pending in folded}
+        }
+
+    async def _members_of(self, chat_id: ChatId, folded: Sequence[PendingDraft]) -> int | None:
+        """How many members the chat has; None in an older chat, unless a draft adds one. Then they are counted."""
+        counter = self._cache.find_counter(chat_id)
+        if counter is None or counter.members is not None:
+            return None if counter is None else counter.members
+        adds = any(
+            pending.draft.command is not None
+            and pending.draft.chat_id == chat_id
+            and pending.draft.command.type is CommandType.ADD
+            for pending in folded
+        )
+        return await self._changes.count_members(chat_id) if adds else None
 
     def _remember_members(
         self, members: set[tuple[ChatId, UserId]], before: Mapping[ChatId, CounterState | None]
@@ -194,28 +344,67 @@ class Ingest:
 
     async def write(self, batches: Sequence[Batch]) -> WriteResult:
         """One transaction for all batches."""
-        known = [(batch, self._cache.find_counter(batch.chat_id)) for batch in batches]
+        known = [(batch, self._find_counter(batch)) for batch in batches]
         ready = [(batch, counter) for batch, counter in known if counter is not None]
         if len(ready) < len(batches):
             return WriteResult(
-                failed=[FailedBatch(batch, "counter_unknown", _conflict()) for batch, counter in known if not counter],
+                failed=[_contention(batch, "counter_unknown") for batch, counter in known if not counter],
                 unaffected=[batch for batch, _ in ready],
             )
         now = self._clock.now()
-        numbered = [(batch, _number(batch, counter.sequence, now)) for batch, counter in ready]
-        writes, owners = self._writes(ready, numbered, now)
+        parts = [self._part(batch, counter, now) for batch, counter in ready]
+        writes, owners = self._writes([part for part in parts if part.entries], now)
         try:
-            await self._database.transact_once(writes)
+            if writes:
+                await self._database.transact_once(writes)
         except TransactionCancelled as error:
-            return self._split_cancelled(ready, writes, owners, error.reasons)
+            result = self._split_cancelled(ready, writes, owners, error.reasons)
+            metrics.CANCELLED.labels(result.failed[0].reason).inc()
+            return result
+        except TransactionConflict:
+            metrics.CANCELLED.labels("conflict").inc()
+            return self._fail_all([_contention(batch, "conflict") for batch in batches])
         except StoreUnavailable as error:
             # The transaction may have been written: the retry reads the keys first.
-            return self._fail_all(batches, _reason_of(error), error)
+            reason = "throttled" if isinstance(error, Throttled) else "unavailable"
+            return self._fail_all([FailedBatch(batch, reason, error) for batch in batches])
         except ParleyError as error:
-            return self._fail_all(batches, "refused", error, permanent=True)
-        for batch, messages in numbered:
-            self._cache.advance(batch.chat_id, messages[-1].sequence)
-        return WriteResult(stored=numbered)
+            return self._fail_all([FailedBatch(batch, "refused", error, permanent=True) for batch in batches])
+        result = WriteResult(committed=list(batches))
+        for part in parts:
+            self._finish(part, result)
+        return result
+
+    def _find_counter(self, batch: Batch) -> CounterState | None:
+        """The remembered counter; None, and forgotten, if an entry beyond it was read since."""
+        counter, facts = self._cache.find_counter(batch.chat_id), batch.queue.facts
+        if counter is not None and facts is not None and max(facts.entries, default=0) > counter.sequence:
+            self._cache.forget(batch.chat_id)
+            return None
+        return counter
+
+    def _part(self, batch: Batch, counter: CounterState, now: datetime) -> _Part:
+        """Number the drafts. Only those that depend on the chat as it stands are folded."""
+        if not any(pending.draft.is_folded for pending in batch.drafts):
+            entries = _number(batch, counter, now)
+            return _Part(batch, counter, replace(counter, sequence=entries[-1][1].sequence), entries)
+        fold = Fold(batch.queue.facts or Facts(), counter, now=now, changes=self._changes)
+        for pending in batch.drafts:
+            fold.apply(pending)
+        return _Part(batch, counter, fold.counter, fold.stored, fold.writes(self._messages), fold)
+
+    def _finish(self, part: _Part, result: WriteResult) -> None:
+        """The part is committed: remember where its chat stands, and answer its drafts."""
+        chat_id, last = part.batch.chat_id, part.batch.drafts[-1].draft
+        if last.ends_batch:
+            self._cache.forget(chat_id)
+        else:
+            self._cache.advance(chat_id, part.after)
+        result.answered += [(pending, Sent(entry, duplicate=False)) for pending, entry in part.entries]
+        if part.fold is not None:
+            part.batch.queue.facts = part.fold.facts_after()
+            result.answered += part.fold.answered
+            result.refused += part.fold.refused
 
     async def _classify(
         self,
@@ -229,7 +418,9 @@ class Ingest:
         for pending in drafts:
             draft = pending.draft
             key = keys.get((draft.chat_id, draft.client_message_id))
-            if (draft.chat_id, draft.sender_id) not in allowed:
+            # Our own write, whose answer was lost: it counts also if its sender is no member any more.
+            is_stored = key is not None and key.message_id == pending.message_id
+            if not is_stored and (draft.chat_id, draft.sender_id) not in allowed:
                 result.refused.append((pending, ChatNotFound()))
             elif key is None:
                 result.writable.setdefault(draft.chat_id, []).append(pending)
@@ -240,22 +431,19 @@ class Ingest:
         return result
 
     async def _compare(self, repeated: Sequence[tuple[PendingDraft, StoredKey]], result: ReadResult) -> None:
-        """Compare each draft with the message that its key stands for."""
-        messages = await self._messages.find_at({_place(pending, key) for pending, key in repeated})
+        """Compare each draft with what its key stands for, and answer with the entry as it stands."""
+        found = await self._messages.find_at({_place(pending, key) for pending, key in repeated})
+        filled = await self._messages.filled(list(found.values()))
+        messages = {(message.chat_id, message.sequence): message for message in filled}
         for pending, key in repeated:
             message = messages.get(_place(pending, key))
-            if message is not None and pending.draft.is_same_as(message):
+            if message is not None and _is_repeated(pending, key, message):
                 # With the draft's own message id it is no duplicate: the answer to our own write was lost.
                 result.stored.append((pending, Sent(message, duplicate=key.message_id != pending.message_id)))
             else:
                 result.refused.append((pending, ClientMessageIdConflict()))
 
-    def _writes(
-        self,
-        ready: Sequence[tuple[Batch, CounterState]],
-        numbered: Sequence[tuple[Batch, list[Message]]],
-        now: datetime,
-    ) -> tuple[list[Write], list[Batch]]:
+    def _writes(self, parts: Sequence[_Part], now: datetime) -> tuple[list[Write], list[Batch]]:
         """The transaction's items, and the batch that each belongs to.
 
         Ordered by table: the embedded engine writes items of one table together, and DynamoDB accepts any order.
@@ -263,11 +451,16 @@ class Ingest:
         counters: list[tuple[Write, Batch]] = []
         keys: list[tuple[Write, Batch]] = []
         puts: list[tuple[Write, Batch]] = []
-        for (batch, current), (_, messages) in zip(ready, numbered, strict=True):
-            move = self._posting.moving_counter(batch.chat_id, current=current, added=len(messages), now=now)
+        for part in parts:
+            batch = part.batch
+            move = self._posting.moving_counter(batch.chat_id, current=part.current, after=part.after, now=now)
             counters.append((move, batch))
-            keys += ((self._keys.inserting(message, now=now), batch) for message in messages)
-            puts += ((self._messages.storing(message), batch) for message in messages)
+            keys += (
+                (self._keys.inserting(entry, digest=pending.draft.digest, now=now), batch)
+                for pending, entry in part.entries
+            )
+            puts += ((self._messages.storing(entry), batch) for _, entry in part.entries)
+            puts += ((write, batch) for write in part.writes)
         everything = counters + keys + puts
         return [write for write, _ in everything], [batch for _, batch in everything]
 
@@ -290,58 +483,76 @@ class Ingest:
                 if reason is not None and reason.is_condition and write.pattern is INSERT_KEY:
                     self._cautious_until = self._monotonic() + CAUTIOUS_FOR
         if not failed:
-            return self._fail_all([batch for batch, _ in tried], "conflict", _conflict())
+            return self._fail_all([_contention(batch, "conflict") for batch, _ in tried])
         for batch, counter in tried:
             if self._cache.find_counter(batch.chat_id) != counter:
-                failed.setdefault(batch.chat_id, FailedBatch(batch, "counter_unknown", _conflict()))
-        for chat_id in failed:
+                failed.setdefault(batch.chat_id, _contention(batch, "counter_unknown"))
+        return self._fail_all(failed.values(), unaffected=[batch for batch, _ in tried if batch.chat_id not in failed])
+
+    def _fail_all(self, failed: Iterable[FailedBatch], *, unaffected: Sequence[Batch] = ()) -> WriteResult:
+        """Forget what is remembered of the failed chats."""
+        result = WriteResult(failed=list(failed), unaffected=list(unaffected))
+        for failure in result.failed:
+            chat_id = failure.batch.chat_id
+            if failure.contended and (counter := self._cache.find_counter(chat_id)) is not None:
+                self._contended.suspect(chat_id, counter.sequence)
             self._cache.forget(chat_id)
-        unaffected = [batch for batch, _ in tried if batch.chat_id not in failed]
-        return WriteResult(failed=list(failed.values()), unaffected=unaffected)
-
-    def _fail_all(
-        self, batches: Sequence[Batch], reason: str, error: ParleyError, *, permanent: bool = False
-    ) -> WriteResult:
-        for batch in batches:
-            self._cache.forget(batch.chat_id)
-        return WriteResult(failed=[FailedBatch(batch, reason, error, permanent=permanent) for batch in batches])
+        return result
 
 
-def _conflict() -> TransactionConflict:
-    return TransactionConflict("Others kept writing to this chat")
+def _contention(batch: Batch, reason: str) -> FailedBatch:
+    error = StoreUnavailable("Others kept writing to this chat; send it again with the same id")
+    return FailedBatch(batch, reason, error, contended=True)
 
 
 def _failure(batch: Batch, write: Write, reason: CancellationReason) -> FailedBatch:
     if reason.is_condition:
-        return FailedBatch(batch, f"{write.pattern.table}_condition", _conflict())
+        failure = _contention(batch, f"{write.pattern.table}_condition")
+        # A key that exists is a message that was sent before, maybe by this process.
+        return replace(failure, contended=write.pattern is not INSERT_KEY)
     if reason.code == "TransactionConflict":
-        return FailedBatch(batch, "conflict", _conflict())
+        return _contention(batch, "conflict")
     if reason.is_transient:
         return FailedBatch(batch, "throttled", Throttled("DynamoDB is over capacity"))
     return FailedBatch(batch, "refused", StoreRefused(f"DynamoDB cancelled the write: {reason.code}"), permanent=True)
 
 
-def _reason_of(error: StoreUnavailable) -> str:
-    if isinstance(error, TransactionConflict):
-        return "conflict"
-    return "throttled" if isinstance(error, Throttled) else "unavailable"
-
-
-def _number(batch: Batch, current: int, now: datetime) -> list[Message]:
+def _number(batch: Batch, counter: CounterState, now: datetime) -> list[tuple[PendingDraft, Message]]:
     created_at = to_iso(now)
     return [
-        Message(
-            message_id=pending.message_id,
-            chat_id=batch.chat_id,
-            sequence=sequence,
-            sender_id=pending.draft.sender_id,
-            client_message_id=pending.draft.client_message_id,
-            content=pending.draft.content,
-            content_type=pending.draft.content_type,
-            created_at=created_at,
+        (
+            pending,
+            Message(
+                message_id=pending.message_id,
+                chat_id=batch.chat_id,
+                sequence=sequence,
+                sender_id=pending.draft.sender_id,
+                client_message_id=pending.draft.client_message_id,
+                content=pending.draft.content,
+                content_type=pending.draft.content_type,
+                created_at=created_at,
+                others=counter.others,
+                mentions=pending.draft.mentions,
+            ),
         )
-        for sequence, pending in enumerate(batch.drafts, start=current + 1)
+        for sequence, pending in enumerate(batch.drafts, start=counter.sequence + 1)
     ]
+
+
+def _is_repeated(pending: PendingDraft, key: StoredKey, message: Message) -> bool:
+    """Whether the draft is what the key was stored for, also where the message has been changed since."""
+    return pending.draft.is_same_as(message) if key.digest is None else pending.draft.digest == key.digest
+
+
+def _people_of(folded: Sequence[PendingDraft]) -> set[tuple[ChatId, UserId]]:
+    """The memberships that commands are about."""
+    return {
+        (pending.draft.chat_id, user_id)
+        for pending in folded
+        if (command := pending.draft.command) is not None
+        and (user_id := command.user_id) is not None
+        and is_user_id(user_id)
+    }
 
 
 def _place(pending: PendingDraft, key: StoredKey) -> Place:

@@ -1,14 +1,16 @@
-"""The tables `messages` and `idempotency_keys`, which every message writes together.
+"""The tables `messages` and `idempotency_keys`, which every entry writes together.
 
 A key tells what a client's id led to, so that a retry finds the first attempt. A key past its TTL counts as absent,
 also while DynamoDB has not deleted it yet. Items are built and read in DynamoDB's own form, which costs a fraction of
 what the models cost. A test compares the attributes with those of the models.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import orjson
 
 from foundation.kernel.clock import to_iso
 from foundation.kernel.ids import ChatId, MessageId, UserId
@@ -24,7 +26,7 @@ from foundation.stores.dynamodb import (
     Tables,
     Write,
 )
-from messaging.domain import Message
+from messaging.domain import Action, Kind, Message
 from messaging.models import IdempotencyKeyModel, MessageModel
 
 _ABSENT = "attribute_not_exists(chat_id) OR #ttl <= :now"
@@ -49,6 +51,13 @@ GET_SPECIFIC_MESSAGE = AccessPattern(
     Operation.BATCH_GET,
     key="chat_id, sequence",
     consistency=Consistency.STRONG,
+)
+CHANGE_MESSAGE = AccessPattern(
+    "Change message",
+    MessageModel,
+    Operation.TRANSACT_UPDATE,
+    key="chat_id, sequence",
+    condition="last_change = :seen",
 )
 STORE_MESSAGE = AccessPattern(
     "Store message",
@@ -122,6 +131,20 @@ class MessageStore:
         """The messages at these places, 100 a request."""
         return self.found_in(await self._database.batch_get(self.lookup(places)))
 
+    async def filled(self, messages: list[Message], known: Mapping[Place, Message] | None = None) -> list[Message]:
+        """The messages, edits with the text of their targets. Targets that are not `known` are read in one batch."""
+        targets = {(each.chat_id, each.target) for each in messages if each.kind is Kind.EDIT and each.target}
+        if not targets:
+            return messages
+        found = dict(known or {})
+        found |= {(each.chat_id, each.sequence): each for each in messages}
+        if missing := targets - found.keys():
+            found |= await self.find_at(missing)
+        return [
+            each.filled_from(found.get((each.chat_id, each.target or 0))) if each.kind is Kind.EDIT else each
+            for each in messages
+        ]
+
     def lookup(self, places: Iterable[Place]) -> dict[AccessPattern[Any], list[Key]]:
         """The keys to read, for a caller that reads other tables in the same request."""
         return {GET_SPECIFIC_MESSAGE: list(places)}
@@ -135,13 +158,37 @@ class MessageStore:
         put = {"TableName": self._table, "Item": item_of(message), "ConditionExpression": STORE_MESSAGE.condition}
         return Write(STORE_MESSAGE, {"Put": put})
 
+    def changing(self, before: Message, after: Message) -> Write:
+        """The changed message's part of a transaction; fails when it has changed since it was read."""
+        old, new = item_of(before), item_of(after)
+        changed = [name for name in new if new[name] != old.get(name)]
+        removed = [name for name in old if name not in new]
+        names = {name: f"#{index}" for index, name in enumerate([*changed, *removed])}
+        actions = "SET " + ", ".join(f"{names[name]} = :{index}" for index, name in enumerate(changed))
+        if removed:
+            actions += " REMOVE " + ", ".join(names[name] for name in removed)
+        values = {f":{index}": new[name] for index, name in enumerate(changed)}
+        condition = "attribute_not_exists(last_change)"
+        if before.last_change is not None:
+            condition, values[":seen"] = "last_change = :seen", old["last_change"]
+        update = {
+            "TableName": self._table,
+            "Key": {"chat_id": old["chat_id"], "sequence": old["sequence"]},
+            "UpdateExpression": actions,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {placeholder: name for name, placeholder in names.items()},
+            "ExpressionAttributeValues": values,
+        }
+        return Write(CHANGE_MESSAGE, {"Update": update})
+
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """What a message key stands for."""
+    """What a message key stands for. `digest` is None in keys that are older than it."""
 
     message_id: MessageId
     sequence: int
+    digest: str | None
 
 
 class IdempotencyKeyStore:
@@ -159,13 +206,15 @@ class IdempotencyKeyStore:
         second = int(now.timestamp())
         return {
             (ChatId(item["chat_id"]["S"]), item["client_message_id"]["S"]): StoredKey(
-                MessageId(item["message_id"]["S"]), int(item["sequence"]["N"])
+                MessageId(item["message_id"]["S"]),
+                int(item["sequence"]["N"]),
+                item["digest"]["S"] if "digest" in item else None,
             )
             for item in result.raw(CHECK_DUPLICATE).values()
             if int(item["ttl"]["N"]) > second
         }
 
-    def inserting(self, message: Message, *, now: datetime) -> Write:
+    def inserting(self, message: Message, *, digest: str, now: datetime) -> Write:
         """The key's part of the message's transaction; fails when the key exists and has not expired."""
         second = int(now.timestamp())
         item = {
@@ -173,6 +222,7 @@ class IdempotencyKeyStore:
             "client_message_id": {"S": message.client_message_id},
             "message_id": {"S": message.message_id},
             "sequence": {"N": str(message.sequence)},
+            "digest": {"S": digest},
             "created_at": {"S": message.created_at},
             "ttl": {"N": str(second + MESSAGE_KEY_SECONDS)},
         }
@@ -217,21 +267,51 @@ def _request_place(user_id: UserId) -> str:
     return f"request#{user_id}"
 
 
+_REACTION = "reaction:"
+# The attributes of a message that has nothing but its text.
+_PLAIN = 8
+
+
 def item_of(message: Message) -> RawItem:
-    return {
+    """The stored form. A stored edit has no text: it lives in the target alone, so that a deletion deletes it."""
+    is_edit = message.kind is Kind.EDIT
+    item: RawItem = {
         "chat_id": {"S": message.chat_id},
         "sequence": {"N": str(message.sequence)},
         "message_id": {"S": message.message_id},
         "sender_id": {"S": message.sender_id},
         "client_message_id": {"S": message.client_message_id},
-        "content": {"S": message.content},
+        "content": {"S": "" if is_edit else message.content},
         "content_type": {"S": message.content_type},
         "created_at": {"S": message.created_at},
     }
+    if message.others:
+        item["others"] = {"N": str(message.others)}
+    if message.kind is not Kind.MESSAGE:
+        item["kind"] = {"S": message.kind}
+    if message.mentions and not is_edit:
+        item["mentions"] = {"L": [{"S": user_id} for user_id in message.mentions]}
+    if message.is_plain:
+        return item
+    for name in _NUMBERS:
+        if (number := getattr(message, name)) is not None:
+            item[name] = {"N": str(number)}
+    for name in _TEXTS:
+        if (text := getattr(message, name)) is not None:
+            item[name] = {"S": text}
+    if message.notice is not None:
+        item["notice"] = {"S": orjson.dumps(message.notice).decode()}
+    for emoji, user_ids in (message.reactions or {}).items():
+        item[_REACTION + emoji] = {"SS": sorted(user_ids)}
+    return item
+
+
+_NUMBERS = ("reply_to", "last_change", "target")
+_TEXTS = ("edited_at", "deleted_at", "emoji", "action")
 
 
 def message_of(item: RawItem) -> Message:
-    return Message(
+    message = Message(
         message_id=MessageId(item["message_id"]["S"]),
         chat_id=ChatId(item["chat_id"]["S"]),
         sequence=int(item["sequence"]["N"]),
@@ -240,4 +320,22 @@ def message_of(item: RawItem) -> Message:
         content=item["content"]["S"],
         content_type=item["content_type"]["S"],
         created_at=item["created_at"]["S"],
+        others=int(item["others"]["N"]) if "others" in item else 0,
     )
+    return message if len(item) == _PLAIN + ("others" in item) else replace(message, **_optional_fields(item))
+
+
+def _optional_fields(item: RawItem) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: int(item[name]["N"]) for name in _NUMBERS if name in item}
+    fields |= {name: item[name]["S"] for name in _TEXTS if name in item}
+    if "action" in item:
+        fields["action"] = Action(item["action"]["S"])
+    if "kind" in item:
+        fields["kind"] = Kind(item["kind"]["S"])
+    if "mentions" in item:
+        fields["mentions"] = tuple(UserId(each["S"]) for each in item["mentions"]["L"])
+    if "notice" in item:
+        fields["notice"] = orjson.loads(item["notice"]["S"])
+    if reacted := [name for name in item if name.startswith(_REACTION)]:
+        fields["reactions"] = {name.removeprefix(_REACTION): frozenset(item[name]["SS"]) for name in reacted}
+    return fields

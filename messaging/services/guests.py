@@ -1,0 +1,152 @@
+"""Commits the drafts that other processes hand over, and answers them.
+
+`announced` carries the answers of drafts, when Kafka has taken their events. `stored` tells that every draft of a batch
+is stored or refused, if that takes Kafka longer: the last answers imply it. `not_home` tells that the batch is not
+committed here.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import orjson
+
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import MessageId
+from messaging.domain import Draft
+from messaging.services import codec
+from messaging.services.queues import PendingDraft
+
+MAX_ANSWERS_BYTES = 192 * 1024
+STORED_AFTER = 0.005
+"""Seconds for which `stored` waits for the answers. Mostly they follow at once, and an envelope is saved."""
+
+Reply = Callable[[bytes], None]
+
+
+class GuestCommitter(Protocol):
+    """The committer of this process."""
+
+    def accept(self, draft: Draft, message_id: MessageId) -> PendingDraft:
+        """Enqueue a draft that another process has admitted. Raises `ParleyError`."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class GuestBatch:
+    """A batch of another process, by the positions of its drafts. `answers` are those not sent yet."""
+
+    batch_id: str
+    reply: Reply
+    unsettled: set[int]
+    unanswered: set[int]
+    answers: list[tuple[int, Any]] = field(default_factory=list)
+    is_scheduled: bool = False
+    timer: asyncio.TimerHandle | None = None
+
+
+class Guests:
+    """The drafts of other processes that are committed here. For one event loop."""
+
+    def __init__(self, committer: GuestCommitter) -> None:
+        self._committer = committer
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Accept no more batches."""
+        self._is_closed = True
+
+    def receive(self, batch_id: str, drafts: object, *, reply: Reply) -> None:
+        """Commit a batch's drafts in their order. `reply` sends a parcel to the process that handed it over."""
+        try:
+            read = [] if self._is_closed else _read(drafts)
+        except codec.UnknownForm:
+            read = []
+        if not read:
+            reply(not_home(batch_id))
+            return
+        batch = GuestBatch(batch_id, reply, unsettled=set(range(len(read))), unanswered=set(range(len(read))))
+        for position, (message_id, draft) in enumerate(read):
+            try:
+                pending = self._committer.accept(draft, message_id)
+            except ParleyError as error:
+                self._answer(batch, position, error)
+            else:
+                pending.on_settled(partial(self._settle, batch, position))
+                pending.future.add_done_callback(partial(self._on_done, batch, position))
+
+    def _on_done(self, batch: GuestBatch, position: int, future: "asyncio.Future[Any]") -> None:
+        error = future.exception()
+        answer = future.result() if error is None else error
+        self._answer(batch, position, answer if not isinstance(answer, Exception) else _named(answer))
+
+    def _settle(self, batch: GuestBatch, position: int) -> None:
+        batch.unsettled.discard(position)
+        if not batch.unsettled and batch.unanswered and batch.timer is None:
+            batch.timer = asyncio.get_running_loop().call_later(STORED_AFTER, self._tell_stored, batch)
+
+    def _tell_stored(self, batch: GuestBatch) -> None:
+        if batch.unanswered:
+            batch.reply(_stored(batch.batch_id))
+
+    def _answer(self, batch: GuestBatch, position: int, answer: object) -> None:
+        batch.answers.append((position, answer))
+        batch.unanswered.discard(position)
+        self._settle(batch, position)
+        self._schedule(batch)
+
+    def _schedule(self, batch: GuestBatch) -> None:
+        """Answers that come in one iteration of the loop leave together."""
+        if not batch.is_scheduled:
+            batch.is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush, batch)
+
+    def _flush(self, batch: GuestBatch) -> None:
+        batch.is_scheduled = False
+        answers, batch.answers = batch.answers, []
+        for parcel in _announced(batch.batch_id, answers):
+            batch.reply(parcel)
+        if not batch.unanswered and batch.timer is not None:
+            batch.timer.cancel()
+
+
+def _read(drafts: object) -> list[tuple[MessageId, Draft]]:
+    """Raises `UnknownForm`."""
+    if not isinstance(drafts, list):
+        raise codec.UnknownForm("no drafts")
+    read = []
+    for each in drafts:
+        match each:
+            case [str(message_id), draft]:
+                read.append((MessageId(message_id), codec.draft_from_wire(draft)))
+            case _:
+                raise codec.UnknownForm("no draft")
+    return read
+
+
+def _named(error: Exception) -> ParleyError:
+    return error if isinstance(error, ParleyError) else ParleyError(repr(error))
+
+
+def not_home(batch_id: str) -> bytes:
+    return orjson.dumps({"type": "not_home", "id": batch_id})
+
+
+def _stored(batch_id: str) -> bytes:
+    return orjson.dumps({"type": "stored", "id": batch_id})
+
+
+def _announced(batch_id: str, answers: Sequence[tuple[int, Any]]) -> list[bytes]:
+    """As many parcels as the answers need."""
+    parcels: list[list[orjson.Fragment]] = []
+    size = MAX_ANSWERS_BYTES
+    for position, answer in answers:
+        encoded = orjson.dumps([position, codec.answer_to_wire(answer)])
+        size += len(encoded)
+        if size > MAX_ANSWERS_BYTES:
+            parcels.append([])
+            size = len(encoded)
+        parcels[-1].append(orjson.Fragment(encoded))
+    return [orjson.dumps({"type": "announced", "id": batch_id, "answers": parcel}) for parcel in parcels]

@@ -1,0 +1,305 @@
+"""Hands drafts over to the homes of their chats, and takes them back when a home cannot answer.
+
+This process keeps the queue of a chat, so the order of a connection's drafts is the same wherever the home is: at most
+one batch of a chat is under way, here or at its home, and the next leaves when every draft of it is stored or refused.
+
+A batch is taken back as a whole, in order, and committed here, in four cases only: it reached nobody, the home answers
+that it is none, the home's name has left the list, or this process's own subscription broke, so that answers are lost.
+There is no timeout: a slow store must not make every process compete with the home. What is taken back is read before
+it is written, so whatever the home still stores is found by its key, and late answers are ignored.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import orjson
+
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import ChatId
+from messaging.services import codec, metrics
+from messaging.services.homes import Homes
+from messaging.services.queues import GUEST, HANDED, PendingDraft, fallback
+
+MAX_DRAFTS = 49
+"""As many as one transaction holds."""
+MAX_BATCH_BYTES = 192 * 1024
+
+
+class LocalCommitter(Protocol):
+    """The committer of this process."""
+
+    def enqueue(self, pending: PendingDraft) -> None:
+        """Commit a draft here, behind those of its chat that are here already."""
+        ...
+
+    def list_pending(self, chat_id: ChatId) -> list[PendingDraft]:
+        """The drafts of a chat that are here and neither stored nor refused."""
+        ...
+
+    def succeed(self, answered: Sequence[tuple[PendingDraft, Any]]) -> None: ...
+
+    def fail(self, drafts: Sequence[PendingDraft], error: ParleyError) -> None: ...
+
+
+class Transport(Protocol):
+    """Sends batches to other processes."""
+
+    def can_reach(self, name: str) -> bool:
+        """Whether that process can read what this one sends."""
+        ...
+
+    def send_batch(self, name: str, batch_id: str, parcel: bytes) -> None:
+        """Send a batch soon. Whoever is sent to may never get it; `HandOver.take_back` is then called."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """One chat's drafts that wait to be handed over.
+
+    `batch` is under way at the home. `earlier` are drafts of this process that are being committed here and must be
+    stored or refused before the next batch leaves.
+    """
+
+    chat_id: ChatId
+    waiting: deque[PendingDraft] = field(default_factory=deque)
+    batch: "HandedBatch | None" = None
+    earlier: set[PendingDraft] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class HandedBatch:
+    """Drafts at their home that have no answer yet, by their positions in the batch."""
+
+    batch_id: str
+    home: str
+    route: Route
+    drafts: dict[int, PendingDraft]
+    sent_at: float
+    is_stored: bool = False
+
+
+class HandOver:
+    """The drafts of this process that are committed elsewhere. For one event loop."""
+
+    def __init__(
+        self,
+        *,
+        homes: Homes,
+        committer: LocalCommitter,
+        transport: Transport,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # Whether `take` is to be asked: False in a process that knows of no other.
+        self.is_active = False
+        self._homes = homes
+        self._committer = committer
+        self._transport = transport
+        self._monotonic = monotonic
+        self._routes: dict[ChatId, Route] = {}
+        self._ready: OrderedDict[ChatId, Route] = OrderedDict()
+        self._is_scheduled = False
+        self._batches: dict[str, HandedBatch] = {}
+        self._batch_count = 0
+        homes.subscribe(self._on_homes_changed)
+
+    # From the edges
+
+    def take(self, pending: PendingDraft) -> bool:
+        """Take a draft if it is to be handed over, or must wait for those that are. False: commit it here."""
+        chat_id = pending.draft.chat_id
+        route = self._routes.get(chat_id)
+        if route is None:
+            if self._find_peer(chat_id) is None:
+                if not (self._homes.is_alone or self._homes.names):
+                    pending.path = fallback("no_list")
+                return False
+            route = self._routes[chat_id] = Route(chat_id)
+            self._wait_for(route, self._committer.list_pending(chat_id))
+        route.waiting.append(pending)
+        self._schedule(route)
+        return True
+
+    def drain(self) -> list[PendingDraft]:
+        """Give up every draft that has no answer yet, and return it."""
+        given_up = [pending for batch in self._batches.values() for pending in batch.drafts.values()]
+        given_up += [pending for route in self._routes.values() for pending in route.waiting]
+        self._batches.clear()
+        self._routes.clear()
+        return given_up
+
+    # From the homes
+
+    def on_stored(self, home: str, batch_id: str) -> None:
+        """Every draft of the batch is stored or refused: the next batch may leave."""
+        batch = self._find_batch(home, batch_id)
+        if batch is not None and not batch.is_stored:
+            batch.is_stored = True
+            self._free(batch.route)
+
+    def on_announced(self, home: str, batch_id: str, answers: Iterable[Sequence[Any]]) -> None:
+        """Drafts of the batch have their answers, given by their positions."""
+        batch = self._find_batch(home, batch_id)
+        if batch is None:
+            return
+        try:
+            read = [(position, codec.answer_from_wire(answer)) for position, answer in answers]
+        except (codec.UnknownForm, TypeError, ValueError):
+            self._take_back(batch, "unknown_answer")
+            return
+        stored: list[tuple[PendingDraft, Any]] = []
+        for position, answer in read:
+            pending = batch.drafts.pop(position, None)
+            if pending is None:
+                continue
+            if isinstance(answer, ParleyError):
+                self._committer.fail([pending], answer)
+            else:
+                pending.path = HANDED
+                stored.append((pending, answer))
+        if stored:
+            self._committer.succeed(stored)
+        if not batch.drafts:
+            self._finish(batch)
+
+    def on_not_home(self, home: str, batch_id: str) -> None:
+        """The home does not commit for others, or cannot read the batch."""
+        if (batch := self._find_batch(home, batch_id)) is not None:
+            self._take_back(batch, "not_home")
+
+    # From the transport
+
+    def on_unreachable(self, batch_ids: Iterable[str]) -> None:
+        """Batches that reached nobody."""
+        for batch_id in batch_ids:
+            if (batch := self._batches.get(batch_id)) is not None:
+                self._take_back(batch, "unreachable")
+
+    def on_subscription_lost(self) -> None:
+        """Answers may have been lost."""
+        for batch in list(self._batches.values()):
+            self._take_back(batch, "subscription")
+
+    def _on_homes_changed(self) -> None:
+        names = set(self._homes.names)
+        for batch in list(self._batches.values()):
+            if batch.home not in names:
+                self._take_back(batch, "left")
+        for route in self._routes.values():
+            self._schedule(route)
+        self.is_active = not self._homes.is_alone or bool(self._routes)
+
+    # Batches
+
+    def _find_peer(self, chat_id: ChatId) -> str | None:
+        """The other process that is the chat's home; None if this one is to commit."""
+        home = self._homes.find_home(chat_id)
+        return None if home is None or home == self._homes.own or not self._transport.can_reach(home) else home
+
+    def _find_batch(self, home: str, batch_id: str) -> HandedBatch | None:
+        """A batch under way at that home; answers to others are late or forged."""
+        batch = self._batches.get(batch_id)
+        return batch if batch is not None and batch.home == home else None
+
+    def _schedule(self, route: Route) -> None:
+        """Drafts that arrive in one iteration of the loop leave together."""
+        if route.batch is not None or route.earlier:
+            return
+        self._ready[route.chat_id] = route
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._is_scheduled = False
+        ready, self._ready = self._ready, OrderedDict()
+        for route in ready.values():
+            if route.batch is None and not route.earlier and self._routes.get(route.chat_id) is route:
+                self._advance(route)
+
+    def _advance(self, route: Route) -> None:
+        """Hand the next batch over; or, when the home is this process by now, leave the chat to its committer."""
+        peer = self._find_peer(route.chat_id)
+        if peer is not None and route.waiting:
+            self._hand_over(route, peer)
+            return
+        del self._routes[route.chat_id]
+        for pending in route.waiting:
+            self._committer.enqueue(pending)
+
+    def _hand_over(self, route: Route, peer: str) -> None:
+        drafts: list[PendingDraft] = []
+        parcels: list[orjson.Fragment] = []
+        size = 0
+        while route.waiting and len(drafts) < MAX_DRAFTS:
+            pending = route.waiting[0]
+            parcel = orjson.dumps([pending.message_id, codec.draft_to_wire(pending.draft)])
+            size += len(parcel)
+            if size > MAX_BATCH_BYTES:
+                break
+            parcels.append(orjson.Fragment(parcel))
+            drafts.append(route.waiting.popleft())
+        if not drafts:
+            self._commit_here(route, [route.waiting.popleft()], "too_large")
+            return
+        self._batch_count += 1
+        batch_id = f"{self._homes.own}/{self._batch_count}"
+        route.batch = HandedBatch(batch_id, peer, route, dict(enumerate(drafts)), self._monotonic())
+        self._batches[batch_id] = route.batch
+        parcel = orjson.dumps({"type": "batch", "id": batch_id, "drafts": parcels})
+        self._transport.send_batch(peer, batch_id, parcel)
+
+    def _finish(self, batch: HandedBatch) -> None:
+        metrics.HANDOVER_SECONDS.observe(self._monotonic() - batch.sent_at)
+        del self._batches[batch.batch_id]
+        if not batch.is_stored:
+            self._free(batch.route)
+
+    def _free(self, route: Route) -> None:
+        route.batch = None
+        if route.waiting:
+            self._schedule(route)
+        else:
+            self._routes.pop(route.chat_id, None)
+
+    # Fallback
+
+    def _take_back(self, batch: HandedBatch, reason: str) -> None:
+        """Commit here what has no answer yet; where everything is stored already, its key gives the answer."""
+        del self._batches[batch.batch_id]
+        drafts = list(batch.drafts.values())
+        for pending in drafts:
+            pending.attempts += 1
+        if batch.is_stored:
+            for pending in drafts:
+                pending.path = fallback(reason)
+                self._committer.enqueue(pending)
+        else:
+            batch.route.batch = None
+            self._commit_here(batch.route, drafts, reason)
+
+    def _commit_here(self, route: Route, drafts: Sequence[PendingDraft], reason: str) -> None:
+        """The route's next batch waits until these are stored or refused."""
+        for pending in drafts:
+            pending.path = fallback(reason)
+            self._committer.enqueue(pending)
+        self._wait_for(route, drafts)
+        if not route.earlier:
+            self._free(route)
+
+    def _wait_for(self, route: Route, drafts: Iterable[PendingDraft]) -> None:
+        """Wait for drafts of this process; those of other processes have an order of their own."""
+        route.earlier = {pending for pending in drafts if pending.path is not GUEST and not pending.future.done()}
+        for pending in route.earlier:
+            pending.on_settled(partial(self._on_settled, route, pending))
+
+    def _on_settled(self, route: Route, pending: PendingDraft) -> None:
+        if pending in route.earlier:
+            route.earlier.discard(pending)
+            if not route.earlier:
+                self._free(route)
