@@ -6,7 +6,7 @@ from foundation.stores.dynamodb.table import ON_DEMAND, Table
 
 
 class DeliveryStateModel(Table):
-    """How far a user has received a chat. Only ever moves forward."""
+    """How far a user has received and read a chat. Each mark only ever moves forward; one that is absent is 0."""
 
     class Meta:
         table_name = "delivery_state"
@@ -14,5 +14,6 @@ class DeliveryStateModel(Table):
 
     user_id = UnicodeAttribute(hash_key=True)
     chat_id = UnicodeAttribute(range_key=True)
-    last_acked_sequence = NumberAttribute()
+    last_acked_sequence = NumberAttribute(null=True)
+    last_read_sequence = NumberAttribute(null=True)
     updated_at = UnicodeAttribute()

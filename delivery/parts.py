@@ -1,33 +1,41 @@
 """Assembles the parts of `delivery`: services, the gateway of a `web` process, the worker of a `fanout` process."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import redis
 import redis.asyncio
 
+from accounts.services.directory import UserDirectory
 from accounts.services.verification import TokenVerifier
 from chats.parts import Chats
 from delivery.fanout.processor import Gaps, Processor, ReadBetween
+from delivery.gateway.broadcast import Broadcast
 from delivery.gateway.consumer import GatewayParts
 from delivery.gateway.control import ChannelLayer, ControlListener
 from delivery.gateway.hub import Hub
-from delivery.services.ack_buffer import AckBuffer
+from delivery.gateway.live import LiveUpdates
+from delivery.gateway.presence import PresenceWatchers
+from delivery.gateway.receipts import LiveReceipts, ReceiptDelivery
+from delivery.gateway.serving import Services
+from delivery.gateway.typing import TypingDelivery, TypingForwarder
 from delivery.services.inbox import Inbox
+from delivery.services.mark_buffer import MarkBuffer
+from delivery.services.presence import Presence
+from delivery.services.privacy import PrivacySettings
+from delivery.services.receipts import ChatReceipts
 from delivery.services.watermarks import Watermarks
+from delivery.stores.audience import Audience
 from delivery.stores.connections import ListMembers, MemberCache, Routes
+from delivery.stores.presence import PresenceStore
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
-from foundation.kernel.ids import IdFactory, SessionId
+from foundation.kernel.ids import IdFactory
 from foundation.rest.health import EngineProbes, Probe
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventConsumer, KafkaOptions
 from messaging.parts import Messaging
-
-VERIFYING_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,11 @@ class Delivery:
 
     inbox: Inbox
     watermarks: Watermarks
-    acks: AckBuffer
+    marks: MarkBuffer
+    receipts: ChatReceipts
+    presence: Presence
+    privacy: PrivacySettings
+    broadcast: Broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +62,48 @@ class GatewayOptions:
     max_connections_per_user: int
 
 
-def assemble(database: Database, *, chats: Chats, messaging: Messaging, cursors: CursorCodec, clock: Clock) -> Delivery:
-    store = WatermarkStore(database)
-    watermarks = Watermarks(database=database, store=store, posting=chats.posting, cursors=cursors, clock=clock)
+def assemble(
+    database: Database,
+    *,
+    users: UserDirectory,
+    chats: Chats,
+    messaging: Messaging,
+    redis: "redis.asyncio.Redis",
+    cursors: CursorCodec,
+    clock: Clock,
+) -> Delivery:
+    store = WatermarkStore(database.on_loop)
+    privacy = PrivacySettings(users)
+    broadcast = Broadcast(Audience(redis, list_members=chats.posting.list_member_ids))
+    watermarks = Watermarks(
+        database=database.on_loop,
+        store=store,
+        posting=chats.posting,
+        cursors=cursors,
+        clock=clock,
+        on_moved=LiveReceipts(broadcast, privacy=privacy).note,
+    )
     return Delivery(
         inbox=Inbox(
+            database=database.on_loop,
             chats=chats.listing,
             history=messaging.history,
             watermarks=store,
-            loop=database.loop,
             cursors=cursors,
         ),
         watermarks=watermarks,
-        acks=AckBuffer(watermarks),
+        marks=MarkBuffer(watermarks),
+        receipts=ChatReceipts(database, members=chats.members, store=store, privacy=privacy),
+        presence=Presence(
+            PresenceStore(redis),
+            database=database.on_loop,
+            posting=chats.posting,
+            users=users,
+            privacy=privacy,
+            clock=clock,
+        ),
+        privacy=privacy,
+        broadcast=broadcast,
     )
 
 
@@ -77,25 +118,33 @@ def assemble_gateway(
     clock: Clock,
     ids: IdFactory,
 ) -> GatewayParts:
-    executor = ThreadPoolExecutor(VERIFYING_THREADS, thread_name_prefix="gateway")
-
-    async def ended_among(session_ids: Iterable[SessionId]) -> Iterable[SessionId]:
-        return await asyncio.get_running_loop().run_in_executor(executor, verifier.ended_among, session_ids)
-
+    presence, privacy = delivery.presence, delivery.privacy
+    watchers = PresenceWatchers(presence, privacy=privacy)
+    live = LiveUpdates(
+        {"receipts": ReceiptDelivery(privacy).deliver, "typing": TypingDelivery().deliver},
+        presence=presence,
+        privacy=privacy,
+        watchers=watchers,
+    )
     return GatewayParts(
         hub=Hub(
             gateway_id=options.gateway_id,
             client=redis,
             sessions_ended=verifier.mark_ended,
-            control=ControlListener(channel_layer).sessions_ended,
-            ended_among=ended_among,
+            users_changed=verifier.forget_users,
+            control=ControlListener(channel_layer).next_notice,
+            ended_among=verifier.ended_among,
+            live=live,
             max_per_user=options.max_connections_per_user,
         ),
-        committer=messaging.committer,
-        history=messaging.history,
-        acks=delivery.acks,
+        services=Services(
+            committer=messaging.committer,
+            history=messaging.history,
+            marks=delivery.marks,
+            typing=TypingForwarder(delivery.broadcast, is_member=presence.is_member),
+            watchers=watchers,
+        ),
         verify=verifier.verify_now,
-        executor=executor,
         allowed_origins=options.allowed_origins,
         allowed_hosts=options.allowed_hosts,
         ids=ids,

@@ -21,7 +21,8 @@ _ENTRY = {
     **CHAT,
     "role": "owner",
     "muted_until": None,
-    "last_acked_sequence": 40,
+    "last_acked_sequence": 42,
+    "last_read_sequence": 40,
     "unread_count": 2,
     "last_message": None,
 }
@@ -31,8 +32,11 @@ INBOX = OpenApiExample("One chat", {"items": [_ENTRY], "next_cursor": None}, res
 class InboxEntryAnswer(ChatAnswer):
     role = serializers.ChoiceField(choices=[str(role) for role in Role])
     muted_until = serializers.DateTimeField(allow_null=True)
-    last_acked_sequence = serializers.IntegerField()
-    unread_count = serializers.IntegerField()
+    last_acked_sequence = serializers.IntegerField(help_text="Everything up to it has arrived; 0: nothing.")
+    last_read_sequence = serializers.IntegerField(help_text="You have read everything up to it; 0: nothing.")
+    unread_count = serializers.IntegerField(
+        help_text="Counts from the read mark, or from the arrived where nothing was read yet."
+    )
     last_message = MessageAnswer(allow_null=True)
 
 
@@ -56,7 +60,7 @@ class InboxView(ParleyView):
         parameters=[PageQuery],
         responses={200: InboxPageAnswer, **problems(Malformed, Invalid)},
     )
-    def get(self, request: Request) -> Response:
+    async def get(self, request: Request) -> Response:
         query = self.validated_query(PageQuery)
-        page = self.inbox.list_chats(self.caller.user_id, limit=query["limit"], cursor=query.get("cursor"))
+        page = await self.inbox.list_chats(self.caller.user_id, limit=query["limit"], cursor=query.get("cursor"))
         return Response({"items": [entry.to_json() for entry in page.entries], "next_cursor": page.next_cursor})

@@ -1,4 +1,4 @@
-"""Watermarks over REST: acknowledge a chat, list one's own."""
+"""`POST /api/chats/{chat_id}/ack` and `/read`, `GET /api/chats/{chat_id}/receipts`, `GET /api/delivery`."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chats.errors import ChatNotFound
+from delivery.domain import Mark, Marks
 from delivery.errors import SequenceOutOfRange
+from delivery.services.receipts import ChatReceipts
 from delivery.services.watermarks import Watermarks
 from foundation.kernel.errors import Invalid, Malformed
 from foundation.kernel.ids import ChatId
@@ -26,11 +28,23 @@ class AckBody(StrictSerializer):
     )
 
 
+class ReadBody(StrictSerializer):
+    """How far you have read the chat."""
+
+    sequence = WholeNumberField(
+        min_value=1, max_value=MAX_SEQUENCE, help_text="You have seen everything up to and including it."
+    )
+
+
 class AckAnswer(serializers.Serializer[Any]):
     last_acked_sequence = serializers.IntegerField(help_text="Never moves back, so it may be further than asked.")
 
 
-class WatermarkAnswer(AckAnswer):
+class ReadAnswer(AckAnswer):
+    last_read_sequence = serializers.IntegerField(help_text="Never moves back either.")
+
+
+class WatermarkAnswer(ReadAnswer):
     chat_id = serializers.CharField()
     updated_at = serializers.DateTimeField()
 
@@ -40,15 +54,39 @@ class WatermarkPageAnswer(serializers.Serializer[Any]):
     next_cursor = serializers.CharField(allow_null=True)
 
 
-class AckView(ParleyView):
-    """POST `/api/chats/{chat_id}/ack`."""
+class ReceiptAnswer(serializers.Serializer[Any]):
+    user_id = serializers.CharField()
+    last_acked_sequence = serializers.IntegerField(help_text="Has arrived on one of the member's devices; 0: nothing.")
+    last_read_sequence = serializers.IntegerField(
+        required=False, help_text="Absent where nothing was read, or where one of you hides read marks."
+    )
 
+
+class ReceiptPageAnswer(serializers.Serializer[Any]):
+    items = ReceiptAnswer(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+
+
+_RECEIPT = {"user_id": "user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1", "last_acked_sequence": 47, "last_read_sequence": 45}
+RECEIPTS = OpenApiExample(
+    "One member", {"items": [_RECEIPT], "next_cursor": None}, response_only=True, status_codes=["200"]
+)
+
+
+class _MarkView(ParleyView):
     watermarks = given(Watermarks)
+
+    async def move(self, chat_id: str, mark: Mark, sequence: int) -> Marks:
+        return await self.watermarks.move(self.caller.user_id, ChatId(chat_id), mark, sequence)
+
+
+class AckView(_MarkView):
+    """POST `/api/chats/{chat_id}/ack`."""
 
     @extend_schema(
         operation_id="acknowledge_chat",
         summary="Acknowledge what has arrived",
-        description="Moves your watermark, which decides what is unread. Acknowledging less than before is no change.",
+        description="Moves your watermark. Acknowledging less than before is no change.",
         tags=["Delivery"],
         request=AckBody,
         responses={
@@ -60,11 +98,60 @@ class AckView(ParleyView):
             **problems(ChatNotFound, SequenceOutOfRange, *BODY_FAILURES),
         },
     )
-    def post(self, request: Request, chat_id: str) -> Response:
-        sequence = self.validated(AckBody)["sequence"]
-        return Response(
-            {"last_acked_sequence": self.watermarks.acknowledge(self.caller.user_id, ChatId(chat_id), sequence)}
+    async def post(self, request: Request, chat_id: str) -> Response:
+        marks = await self.move(chat_id, Mark.ACKED, self.validated(AckBody)["sequence"])
+        return Response({Mark.ACKED.value: marks.delivered})
+
+
+class ReadView(_MarkView):
+    """POST `/api/chats/{chat_id}/read`."""
+
+    @extend_schema(
+        operation_id="read_chat",
+        summary="Say how far you have read",
+        description=(
+            "Moves your read mark, from which unread messages are counted. Reading less than before is no change. "
+            "What was read has arrived. Your own messages do not move it."
+        ),
+        tags=["Delivery"],
+        request=ReadBody,
+        responses={
+            200: OpenApiResponse(
+                ReadAnswer,
+                description="Where both marks stand.",
+                examples=[OpenApiExample("Read", value={"last_acked_sequence": 47, "last_read_sequence": 47})],
+            ),
+            **problems(ChatNotFound, SequenceOutOfRange, *BODY_FAILURES),
+        },
+    )
+    async def post(self, request: Request, chat_id: str) -> Response:
+        marks = await self.move(chat_id, Mark.READ, self.validated(ReadBody)["sequence"])
+        return Response(marks.to_json())
+
+
+class ReceiptsView(ParleyView):
+    """GET `/api/chats/{chat_id}/receipts`."""
+
+    receipts = given(ChatReceipts)
+
+    @extend_schema(
+        operation_id="list_receipts",
+        summary="List how far the members have received and read",
+        description=(
+            "By user id. In chats of at most 100 members, changes also arrive as `receipts` frames, at most once a "
+            "second and chat."
+        ),
+        tags=["Delivery"],
+        parameters=[PageQuery],
+        examples=[RECEIPTS],
+        responses={200: ReceiptPageAnswer, **problems(ChatNotFound, Malformed, Invalid)},
+    )
+    def get(self, request: Request, chat_id: str) -> Response:
+        query = self.validated_query(PageQuery)
+        page = self.receipts.list_receipts(
+            ChatId(chat_id), self.caller.user_id, limit=query["limit"], cursor=query.get("cursor")
         )
+        return Response({"items": page.items, "next_cursor": page.next_cursor})
 
 
 class DeliveryView(ParleyView):
@@ -74,12 +161,14 @@ class DeliveryView(ParleyView):
 
     @extend_schema(
         operation_id="list_watermarks",
-        summary="List how far your chats have arrived",
+        summary="List how far your chats have arrived and been read",
         tags=["Delivery"],
         parameters=[PageQuery],
         responses={200: WatermarkPageAnswer, **problems(Malformed, Invalid)},
     )
-    def get(self, request: Request) -> Response:
+    async def get(self, request: Request) -> Response:
         query = self.validated_query(PageQuery)
-        page = self.watermarks.list_watermarks(self.caller.user_id, limit=query["limit"], cursor=query.get("cursor"))
+        page = await self.watermarks.list_watermarks(
+            self.caller.user_id, limit=query["limit"], cursor=query.get("cursor")
+        )
         return Response({"items": [mark.to_json() for mark in page.watermarks], "next_cursor": page.next_cursor})

@@ -198,6 +198,8 @@ class Processor:
         for gateway_id in self._routes.publish(outgoing):
             self._routes.forget(gateway_id, {user for parcel in parcels for user in parcel.user_ids})
         DELIVERIES.inc(len(outgoing))
+        if log.isEnabledFor(logging.DEBUG):
+            _log_published(parcels)
 
     def _notices(self, events: Sequence[tuple[Record, Event]]) -> list[Parcel]:
         """New chats and membership changes. A change invalidates the cache first."""
@@ -223,7 +225,7 @@ class Processor:
         by_chat: dict[str, list[Any]] = defaultdict(list)
         origins: dict[tuple[str, int], str] = {}
         for record, event in events:
-            if event.event_type == "MessagePersisted":
+            if event.event_type in _ENTRIES:
                 chat_id = event.payload["chat_id"]
                 by_chat[chat_id].append(event.payload)
                 if origin := record.headers.get(ORIGIN_HEADER):
@@ -231,13 +233,30 @@ class Processor:
         complete = {chat_id: self._gaps.complete(chat_id, payloads) for chat_id, payloads in by_chat.items()}
         fresh = {chat_id: messages for chat_id, messages in complete.items() if messages}
         members = self._members.members_of(fresh) if fresh else {}
-        return fresh, [
-            Parcel(
-                frozenset(members[chat_id]),
-                [(_frame(message), origins.get((chat_id, message["sequence"]))) for message in messages],
-            )
-            for chat_id, messages in fresh.items()
-        ]
+        parcels: list[Parcel] = []
+        for chat_id, messages in fresh.items():
+            for known, named, part in self._by_members(chat_id, members[chat_id], messages):
+                framed = [(_frame(message), origins.get((chat_id, message["sequence"]))) for message in part]
+                parcels.append(Parcel(frozenset(known | named), framed))
+        return fresh, parcels
+
+    def _by_members(
+        self, chat_id: str, members: set[str], messages: Sequence[Payload]
+    ) -> Iterable[tuple[set[str], set[str], Sequence[Payload]]]:
+        """The messages with their receivers: members, and who is named by the notice at the end of a part.
+
+        A notice of a membership change is the invalidation, in its place: entries up to it go to the members known
+        before and those it names, later ones to the members that DynamoDB has by then.
+        """
+        part: list[Payload] = []
+        for message in messages:
+            part.append(message)
+            if named := _named_by(message):
+                yield members, named, part
+                self._members.invalidate([chat_id])
+                members, part = self._members.members_of([chat_id])[chat_id], []
+        if part:
+            yield members, set(), part
 
     def _record_progress(self, events: Sequence[tuple[Record, Event]]) -> None:
         now = self._wall_clock()
@@ -245,6 +264,22 @@ class Processor:
             EVENTS.labels(event_type).inc(count)
         for _, event in events:
             LATENCY.observe(max(0.0, now - event.event_time.timestamp()))
+
+
+def _named_by(message: Payload) -> set[str]:
+    """Who joined or left by this entry."""
+    notice = message.get("notice")
+    if not isinstance(notice, dict) or notice.get("type") not in _MEMBERSHIP_NOTICES:
+        return set()
+    user_ids = notice.get("user_ids")
+    return {each for each in user_ids if isinstance(each, str)} if isinstance(user_ids, list) else set()
+
+
+def _log_published(parcels: Iterable[Parcel]) -> None:
+    for parcel in parcels:
+        for frame, _ in parcel.frames:
+            ids = {name: frame[name] for name in ("message_id", "chat_id", "sequence") if name in frame}
+            log.debug("published %s to the gateways", ids.get("message_id", frame.get("type")), extra=ids)
 
 
 def _frame(message: Any) -> dict[str, Any]:
@@ -265,10 +300,13 @@ def _decoded(record: Record) -> Event | None:
 
 _TEXTS = {
     "MessagePersisted": ("chat_id", "message_id"),
+    "EntryPersisted": ("chat_id", "message_id"),
     "MembershipChanged": ("chat_id", "user_id"),
     "ChatCreated": ("chat_id",),
 }
-_OPTIONAL_TEXTS = ("sender_id", "client_message_id", "content", "content_type", "created_at")
+_ENTRIES = frozenset(("MessagePersisted", "EntryPersisted"))
+_MEMBERSHIP_NOTICES = frozenset(("member_added", "member_removed", "member_left", "member_joined"))
+_OPTIONAL_TEXTS = ("kind", "sender_id", "client_message_id", "content", "content_type", "created_at")
 _CONTAINERS = (dict, list)
 
 
@@ -281,7 +319,7 @@ def _require_payload(event: Event) -> None:
             raise MalformedEvent(f"the payload's {name} is missing or no id")
     if "type" in payload:
         raise MalformedEvent("the payload has a type, which is the frame's")
-    if event.event_type == "MessagePersisted":
+    if event.event_type in _ENTRIES:
         sequence = payload.get("sequence")
         if type(sequence) is not int or not 1 <= sequence <= MAX_SEQUENCE:
             raise MalformedEvent("the payload's sequence is missing or out of range")

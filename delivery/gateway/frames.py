@@ -1,7 +1,7 @@
-"""WebSocket frames: client frames are parsed into requests, server frames are encoded once for all receivers."""
+"""The frames to clients: each is encoded once for all its receivers. Frames from clients are in `requests`."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -10,115 +10,15 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from foundation.kernel.errors import Malformed, ParleyError, RateLimited, Unavailable
+from foundation.kernel.errors import ParleyError, RateLimited, Unavailable
 from foundation.kernel.ids import ChatId
-from messaging.domain import MAX_PAGE, MAX_SEQUENCE, TEXT, Sent
+from messaging.domain import Sent
 from messaging.services.history import Page
 
 log = logging.getLogger(__name__)
 
 WHOLE_TEXT = 0x81
 MAX_BATCH = 100
-
-
-class BadFrame(Malformed):
-    """A frame is not JSON, of no known type, or has a field missing, unknown or of the wrong type."""
-
-    title = "The frame cannot be understood"
-
-
-@dataclass(frozen=True, slots=True)
-class SendMessage:
-    client_message_id: str
-    chat_id: ChatId
-    content: str
-    content_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ack:
-    chat_id: ChatId
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
-    chat_id: ChatId
-    last_acked_sequence: int
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Authenticate:
-    access_token: str
-
-
-Request = SendMessage | Ack | SyncRequest | Heartbeat | Authenticate
-
-_FIELDS = {
-    "send_message": frozenset(("type", "client_message_id", "chat_id", "content", "content_type")),
-    "ack": frozenset(("type", "chat_id", "sequence")),
-    "sync_request": frozenset(("type", "chat_id", "last_acked_sequence", "limit")),
-    "heartbeat": frozenset(("type",)),
-    "authenticate": frozenset(("type", "access_token")),
-}
-_LONGEST_NAME = 64
-
-
-def parse(text: str) -> Request:
-    """Parse a client's frame. Raises `BadFrame`."""
-    try:
-        frame = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise BadFrame("The frame is not JSON") from error
-    if not isinstance(frame, dict):
-        raise BadFrame("The frame is not an object")
-    kind = frame.get("type")
-    fields = _FIELDS.get(kind) if isinstance(kind, str) else None
-    if fields is None:
-        raise BadFrame("The frame's type is not known")
-    if not fields.issuperset(frame):
-        unknown = next(name for name in frame if name not in fields)
-        raise BadFrame(f"{unknown[:_LONGEST_NAME]} is not a field of {kind}")
-    match kind:
-        case "send_message":
-            return SendMessage(
-                client_message_id=_text(frame, "client_message_id"),
-                chat_id=ChatId(_text(frame, "chat_id")),
-                content=_text(frame, "content"),
-                content_type=_text(frame, "content_type", default=TEXT),
-            )
-        case "ack":
-            return Ack(ChatId(_text(frame, "chat_id")), _whole(frame, "sequence", least=1, most=MAX_SEQUENCE))
-        case "sync_request":
-            return SyncRequest(
-                chat_id=ChatId(_text(frame, "chat_id")),
-                last_acked_sequence=_whole(frame, "last_acked_sequence", least=0, most=MAX_SEQUENCE),
-                limit=_whole(frame, "limit", least=1, most=MAX_PAGE, default=MAX_PAGE),
-            )
-        case "heartbeat":
-            return Heartbeat()
-        case _:
-            return Authenticate(_text(frame, "access_token"))
-
-
-def _text(frame: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
-    value = frame.get(name, default)
-    if not isinstance(value, str):
-        raise BadFrame(f"{name} must be a string")
-    return value
-
-
-def _whole(frame: Mapping[str, Any], name: str, *, least: int, most: int, default: int | None = None) -> int:
-    value = frame.get(name, default)
-    if type(value) is not int or not least <= value <= most:
-        raise BadFrame(f"{name} must be a whole number from {least} to {most}")
-    return value
 
 
 @dataclass(frozen=True)
@@ -168,17 +68,21 @@ class Shared:
 
 
 Frame = Messages | Plain | Shared
+OnNotice = Callable[[Mapping[str, Any]], None]
 
 _sync_batches: WeakKeyDictionary[Page, Shared] = WeakKeyDictionary()
 
 
-def group_by_connection(payloads: Iterable[bytes]) -> Iterator[tuple[str, list[Frame]]]:
+def group_by_connection(
+    payloads: Iterable[bytes], *, on_notice: OnNotice | None = None
+) -> Iterator[tuple[str, list[Frame]]]:
     """Each connection with its frames, in the order in which the fanout published them.
 
-    Connections with the same frames share them, encoded once. A payload that cannot be read is logged.
+    Connections with the same frames share them, encoded once. A payload that cannot be read is logged. `on_notice` is
+    called with the frames that are no messages.
     """
     waiting: dict[str, list[Frame]] = {}
-    for connection_ids, frames in chain.from_iterable(map(_deliveries, payloads)):
+    for connection_ids, frames in chain.from_iterable(_deliveries(payload, on_notice) for payload in payloads):
         for connection_id in connection_ids:
             waiting.setdefault(connection_id, []).extend(frames)
     shared: dict[tuple[int, ...], list[Frame]] = {}
@@ -189,10 +93,10 @@ def group_by_connection(payloads: Iterable[bytes]) -> Iterator[tuple[str, list[F
         yield connection_id, shared[identity]
 
 
-def _deliveries(payload: bytes) -> list[tuple[list[str], list[Frame]]]:
+def _deliveries(payload: bytes, on_notice: OnNotice | None) -> list[tuple[list[str], list[Frame]]]:
     try:
         return [
-            (delivery["connection_ids"], delivered(delivery["messages"]))
+            (delivery["connection_ids"], delivered(delivery["messages"], on_notice=on_notice))
             for delivery in orjson.loads(payload)["deliveries"]
         ]
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
@@ -200,9 +104,17 @@ def _deliveries(payload: bytes) -> list[tuple[list[str], list[Frame]]]:
         return []
 
 
-def delivered(frames: Sequence[dict[str, Any]]) -> list[Frame]:
+def delivered(frames: Sequence[dict[str, Any]], *, on_notice: OnNotice | None = None) -> list[Frame]:
     """The frames that the fanout published, ready to be written."""
-    return coalesce([_message(frame) if frame.get("type") == "message" else plain(frame) for frame in frames])
+    return coalesce(
+        [_message(frame) if frame.get("type") == "message" else _notice(frame, on_notice) for frame in frames]
+    )
+
+
+def _notice(frame: dict[str, Any], on_notice: OnNotice | None) -> Plain:
+    if on_notice is not None:
+        on_notice(frame)
+    return plain(frame)
 
 
 def _message(frame: dict[str, Any]) -> Messages:
@@ -238,17 +150,25 @@ def _join(run: Sequence[Messages]) -> Messages:
     return Messages(run[0].chat_id, run[0].first, run[-1].last, bodies)
 
 
+def shared(frame: Mapping[str, Any]) -> Shared:
+    return Shared(orjson.dumps(frame))
+
+
 def plain(frame: Mapping[str, Any]) -> Plain:
     return Plain(orjson.dumps(frame))
 
 
-def sent(answer: Sent) -> Plain:
+def sent(client_message_id: str, chat_id: ChatId, answer: Sent) -> Plain:
+    """The answer to a draft; without a sequence where it changed nothing. The id is the one that the sender gave."""
+    if answer.unchanged:
+        about = {"client_message_id": client_message_id, "chat_id": chat_id, "message_id": None, "created_at": None}
+        return plain({"type": "ack", **about, **answer.to_json()})
     message = answer.message
     return plain(
         {
             "type": "ack",
-            "client_message_id": message.client_message_id,
-            "chat_id": message.chat_id,
+            "client_message_id": client_message_id,
+            "chat_id": chat_id,
             "message_id": message.message_id,
             "sequence": message.sequence,
             "created_at": message.created_at,

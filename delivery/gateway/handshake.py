@@ -1,50 +1,22 @@
 """The WebSocket handshake: token, subprotocol and origin. The token is never in the URL."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from django.http.request import split_domain_port, validate_host
 
 from delivery.gateway.closing import Close
 from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.rest.origins import DEFAULT_PORTS, NULL_ORIGIN, AllowedOrigins, MalformedOrigin, Origin
 
 SUBPROTOCOL = "parley.v1"
+_REFUSED_CALLERS = ("session_revoked", "account_suspended")
 _BEARER = "bearer."
-_ANY = "*"
-_ORIGIN = re.compile(r"([a-z*][a-z0-9+.*-]*)://(\[[0-9a-f:.]+\]|[a-z0-9._*-]+)(?::([0-9]{1,5}|\*))?", re.ASCII)
-_DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class BadHandshake(ValueError):
     """The Origin or Host header is malformed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A browser's origin, or a pattern: `*` in the host stands for any characters, as the port for any port."""
-
-    scheme: str
-    host: str
-    port: str
-
-    @classmethod
-    def parse(cls, text: str) -> "Origin":
-        """Raises `BadHandshake`."""
-        found = _ORIGIN.fullmatch(text.lower())
-        if found is None:
-            raise BadHandshake("the origin is malformed")
-        scheme, host, port = found.groups()
-        return cls(scheme, host, port or _DEFAULT_PORTS.get(scheme, ""))
-
-    def matches(self, pattern: "Origin") -> bool:
-        return (
-            fnmatchcase(self.scheme, pattern.scheme)
-            and fnmatchcase(self.host, pattern.host.replace("[", "[[]"))
-            and pattern.port in (_ANY, self.port)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +39,20 @@ class Handshake:
             raise BadHandshake("the host is malformed")
         if self.origin is None:
             return True
-        if self.origin == "null":  # a sandboxed page, a file
-            return _ANY in allowed_origins
-        origin = Origin.parse(self.origin)
-        if validate_host(domain, allowed_hosts) and self._is_same(origin, domain, port):
-            return True
-        return any(each == _ANY or origin.matches(Origin.parse(each)) for each in allowed_origins)
+        try:
+            return AllowedOrigins(allowed_origins).allow(self.origin) or (
+                self.origin != NULL_ORIGIN
+                and validate_host(domain, allowed_hosts)
+                and self._is_same(Origin.parse(self.origin), domain, port)
+            )
+        except MalformedOrigin as error:
+            raise BadHandshake(str(error)) from error
 
     def _is_same(self, origin: Origin, domain: str, port: str) -> bool:
         """Without TLS of our own, the scheme is only known if a proxy tells: then it must be `https`."""
         if self.is_secure and origin.scheme != "https":
             return False
-        return (origin.host, origin.port) == (domain, port or _DEFAULT_PORTS.get(origin.scheme, ""))
+        return (origin.host, origin.port) == (domain, port or DEFAULT_PORTS.get(origin.scheme, ""))
 
 
 def parse(scope: Mapping[str, Any]) -> Handshake:
@@ -100,4 +74,4 @@ def close_code_for(error: ParleyError) -> Close:
     """How to refuse a token. One that cannot be checked now may be valid, so its client is told to reconnect."""
     if isinstance(error, Unavailable):
         return Close.RESTART
-    return Close.SESSION_REVOKED if error.code == "session_revoked" else Close.UNAUTHENTICATED
+    return Close.SESSION_REVOKED if error.code in _REFUSED_CALLERS else Close.UNAUTHENTICATED

@@ -7,22 +7,28 @@ published meanwhile, so every socket is then told to `resync`: its client reads 
 import asyncio
 import logging
 import random
+import re
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Any, Protocol
+from typing import Any
 
 import redis.asyncio
 from prometheus_client import Counter, Gauge
 from redis.exceptions import RedisError
 
 from delivery.gateway import frames
+from delivery.gateway.broadcast import LIVE
 from delivery.gateway.closing import Close
 from delivery.gateway.coalescer import Coalescer
+from delivery.gateway.control import Notice
+from delivery.gateway.live import LiveUpdates
+from delivery.gateway.sockets import Socket
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import SessionId, UserId
+from foundation.stores.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +36,7 @@ CONNECTIONS = Gauge("parley_gateway_connections", "Open sockets of this process.
 DELIVERED = Counter("parley_gateway_deliveries_total", "Messages and notices handed to sockets.")
 REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no longer knew this gateway's connections.")
 
+_MESSAGE_ID = re.compile(rb'"message_id":"([^"]+)"')
 UNREGISTERED = float("-inf")
 MAX_PER_USER = 50
 TICK = 1.0
@@ -42,22 +49,13 @@ RESYNCS_PER_SECOND = 500
 REGISTER_BATCH = 200
 DRAIN_SPREAD = 3.0
 RECENTLY_ENDED = 1_000
+# Seconds for which a handshake may have begun before the user was suspended.
+JUST_SUSPENDED = 10.0
 PUBSUB_TIMEOUT = 5.0
 MAX_PAYLOADS = 200
 # Deliveries pause this many times as long as the last ones took, and at most so many seconds.
 PAUSE_FACTOR = 3
 MAX_PAUSE = 0.01
-
-
-class Socket(Protocol):
-    """A connection as the hub sees it."""
-
-    registration: Registration
-    registered_at: float
-
-    def deliver(self, frame: frames.Frame) -> None: ...
-
-    def end(self, close: Close) -> None: ...
 
 
 class Hub:
@@ -69,8 +67,10 @@ class Hub:
         gateway_id: str,
         client: "redis.asyncio.Redis",
         sessions_ended: Callable[[Iterable[SessionId]], None],
-        control: Callable[[], Awaitable[Iterable[SessionId]]],
-        ended_among: Callable[[Iterable[SessionId]], Awaitable[Iterable[SessionId]]],
+        users_changed: Callable[[Collection[UserId]], None],
+        control: Callable[[], Awaitable[Notice]],
+        ended_among: Callable[[Mapping[SessionId, UserId]], Awaitable[Iterable[SessionId]]],
+        live: LiveUpdates,
         max_per_user: int = MAX_PER_USER,
     ) -> None:
         self.gateway_id = gateway_id
@@ -78,8 +78,10 @@ class Hub:
         self._client = client
         self._registry = ConnectionRegistry(client, gateway_id=gateway_id)
         self._sessions_ended = sessions_ended
+        self._users_changed = users_changed
         self._control = control
         self._ended_among = ended_among
+        self._live = live
         self._max_per_user = max_per_user
         self._sockets: dict[str, Socket] = {}
         self._by_user: Tally[UserId] = Tally()
@@ -94,11 +96,13 @@ class Hub:
         # Registrations and their removals take turns, so that a removal is never overtaken.
         self._registry_lock = asyncio.Lock()
         self._registering = Coalescer(self._register, lock=self._registry_lock)
-        self._unregistering = Coalescer(self._registry.unregister, lock=self._registry_lock)
+        self._unregistering = Coalescer(self._unregister, lock=self._registry_lock)
         self._recently_ended: deque[SessionId] = deque(maxlen=RECENTLY_ENDED)
+        self._suspended_at: dict[UserId, float] = {}
         self._payloads: list[bytes] = []
         self._paused_until = 0.0
         self._delivered_to: set[str] = set()
+        self._moving: asyncio.Future[list[Socket]] | None = None
 
     async def start(self) -> None:
         """Start the tasks with the first connection; return when deliveries can arrive, or soon if Redis is away."""
@@ -127,7 +131,7 @@ class Hub:
         self._by_user[user_id] += 1
         self._sockets[name] = socket
         CONNECTIONS.set(len(self._sockets))
-        if socket.registration.session_id in self._recently_ended:
+        if socket.registration.session_id in self._recently_ended or self._is_just_suspended(user_id):
             socket.end(Close.SESSION_REVOKED)
         try:
             await self._registering.add(socket)
@@ -153,13 +157,8 @@ class Hub:
             log.info("a connection is left to expire: %s", error.detail)
 
     async def drain(self, *, spread: float = DRAIN_SPREAD) -> None:
-        """Close every socket, spread over a few seconds so that clients do not reconnect all at once."""
-        self.draining = True
-        sockets = list(self._sockets.values())
-        random.shuffle(sockets)
-        for socket in sockets:
-            socket.end(Close.RESTART)
-            await asyncio.sleep(spread / len(sockets))
+        """For the end of the process: let all clients move on, then stop."""
+        sockets = await self._move_clients(spread)
         try:
             async with self._registry_lock:
                 await self._registry.unregister([socket.registration for socket in sockets])
@@ -167,6 +166,23 @@ class Hub:
             log.info("connections are left to expire: %s", error.detail)
         for task in self._tasks:
             task.cancel()
+
+    async def _move_clients(self, spread: float) -> list[Socket]:
+        """Take no new socket, and close every one, spread over a few seconds so that not all reconnect at once."""
+        self.draining = True
+        sockets = list(self._sockets.values())
+        random.shuffle(sockets)
+        for socket in sockets:
+            if not self.draining:  # resumed meanwhile
+                break
+            socket.end(Close.RESTART)
+            await asyncio.sleep(spread / len(sockets))
+        return sockets
+
+    def require_open(self) -> None:
+        """For `/readyz`. Raises `StoreUnavailable` while this gateway takes no connections."""
+        if self.draining:
+            raise StoreUnavailable(f"{self.gateway_id} is drained: `manage.py drain {self.gateway_id} --undo`")
 
     async def _forever(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Restart a task after a jittered pause whenever Redis, or a bug, ends it."""
@@ -193,15 +209,22 @@ class Hub:
                     if message is not None and message["type"] == "subscribe":
                         self._on_subscribed()
                     elif message is not None and message["type"] == "message":
-                        self._schedule_delivery(message["data"])
+                        self._on_payload(message["data"])
         finally:
             self._subscribed.clear()
 
     def _on_subscribed(self) -> None:
         if self._has_been_subscribed:
+            self._live.on_notices_lost()
             self._ask_to_resync(self._sockets.values())
         self._has_been_subscribed = True
         self._subscribed.set()
+
+    def _on_payload(self, payload: bytes) -> None:
+        if payload.startswith(LIVE):
+            self._live.on_payload(payload, self._sockets)
+        else:
+            self._schedule_delivery(payload)
 
     def _schedule_delivery(self, payload: bytes) -> None:
         """Deliver a payload together with those that arrive meanwhile: one write for each socket.
@@ -230,11 +253,13 @@ class Hub:
     def deliver(self, payloads: Sequence[bytes]) -> set[str]:
         """Give each connection its frames; return the connections that got any."""
         count, delivered_to = 0, set()
-        for connection_id, ready in frames.group_by_connection(payloads):
+        for connection_id, ready in frames.group_by_connection(payloads, on_notice=self._live.on_notice):
             socket = self._sockets.get(connection_id)
             if socket is not None and self._write(socket, ready):
                 count += len(ready)
                 delivered_to.add(connection_id)
+                if log.isEnabledFor(logging.DEBUG):
+                    _log_delivered(connection_id, ready)
         DELIVERED.inc(count)
         return delivered_to
 
@@ -250,13 +275,45 @@ class Hub:
         return True
 
     async def _listen(self) -> None:
-        """Close the sockets of sessions that have ended."""
+        """Close the sockets of sessions that have ended and of users who were suspended."""
         while True:
-            ended = set(await self._control())
-            self._sessions_ended(ended)
-            # Also for sockets of these sessions that are still registering.
-            self._recently_ended.extend(ended)
-            self._end_sessions(ended)
+            notice = await self._control()
+            self._sessions_ended(notice.ended)
+            self._users_changed(notice.suspended | notice.restored)
+            self._live.on_privacy_changed(notice.privacy_changed)
+            # Also for sockets that are still registering.
+            self._recently_ended.extend(notice.ended)
+            self._note_suspensions(notice)
+            self._end_sessions(notice.ended)
+            self._end_users(notice.suspended)
+            self._follow(notice)
+
+    def _follow(self, notice: Notice) -> None:
+        """Drain or resume, if this gateway is meant."""
+        if notice.drained == self.gateway_id and not self.draining:
+            log.warning("drained by an operator: %d clients move on", len(self._sockets))
+            self.draining = True
+            self._moving = asyncio.ensure_future(self._move_clients(DRAIN_SPREAD))
+        elif notice.resumed == self.gateway_id:
+            log.warning("resumed by an operator")
+            self.draining = False
+
+    def _note_suspensions(self, notice: Notice) -> None:
+        now = asyncio.get_running_loop().time()
+        self._suspended_at = {
+            user_id: at
+            for user_id, at in self._suspended_at.items()
+            if at > now - JUST_SUSPENDED and user_id not in notice.restored
+        } | dict.fromkeys(notice.suspended, now)
+
+    def _is_just_suspended(self, user_id: UserId) -> bool:
+        """Whether the suspension may have come after the handshake's own check."""
+        return self._suspended_at.get(user_id, UNREGISTERED) > asyncio.get_running_loop().time() - JUST_SUSPENDED
+
+    def _end_users(self, suspended: Collection[UserId]) -> None:
+        for socket in list(self._sockets.values()) if suspended else ():
+            if socket.registration.user_id in suspended:
+                socket.end(Close.SESSION_REVOKED)
 
     def _end_sessions(self, ended: Collection[SessionId]) -> None:
         for socket in list(self._sockets.values()):
@@ -264,10 +321,11 @@ class Hub:
                 socket.end(Close.SESSION_REVOKED)
 
     async def _recheck(self) -> None:
-        """Every half minute, read the sessions from DynamoDB: a notice may have been lost while Redis was away."""
+        """Every half minute, read sessions and users from DynamoDB: a notice may have been lost without Redis."""
         while True:
             await asyncio.sleep(RECHECK_AFTER)
-            open_sessions = {socket.registration.session_id for socket in self._sockets.values()}
+            registrations = [socket.registration for socket in self._sockets.values()]
+            open_sessions = {each.session_id: each.user_id for each in registrations}
             self._end_sessions(set(await self._ended_among(open_sessions)))
 
     async def _tend(self) -> None:
@@ -329,9 +387,22 @@ class Hub:
                 socket.registered_at = now
                 self._registered[name] = socket
 
+    async def _unregister(self, registrations: Sequence[Registration]) -> None:
+        """Unregister connections. While this gateway drains, its users are about to be back elsewhere."""
+        gone = await self._registry.unregister(registrations)
+        if gone and not self.draining:
+            self._live.on_users_gone(gone)
+
     def _ask_to_resync(self, sockets: Collection[Socket]) -> None:
         """Tell sockets that deliveries may have been lost, spread so that their syncs do not come all at once."""
         loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
         spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
         for socket in sockets:
             loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret
+
+
+def _log_delivered(connection_id: str, ready: Iterable[frames.Frame]) -> None:
+    for frame in ready:
+        for message_id in _MESSAGE_ID.findall(frame.payload):
+            ids = {"message_id": message_id.decode(), "connection_id": connection_id}
+            log.debug("delivered %s to %s", ids["message_id"], connection_id, extra=ids)

@@ -1,27 +1,30 @@
-"""Watermarks: how far each member has received each chat.
+"""Marks: how far each member has received and read each chat.
 
-An acknowledgement counts only from a member and only up to the chat's latest message; beyond it, a client could hide
-messages from itself. Watermarks never move back, in whatever order acknowledgements arrive.
+A mark counts only from a member and only up to the chat's latest message; beyond it, a client could hide messages from
+itself. Neither mark moves back, in whatever order claims arrive, and each moves by a write of its own: a read tells
+nothing of devices, an acknowledgement nothing of the person.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
-from delivery.domain import Watermark
+from delivery.domain import Mark, Marks, Pair, Watermark
 from delivery.errors import SequenceOutOfRange
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
-from foundation.stores.dynamodb import Database
+from foundation.stores.dynamodb import AsyncDatabase
 
 SCOPE = "delivery"
 
-Pair = tuple[UserId, ChatId]
-Claim = tuple[Pair, int]
+Claim = tuple[Mark, int]
+OnMoved = Callable[[UserId, ChatId, Marks], None]
+"""Called on the event loop with both marks, after one of them has moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,72 +33,114 @@ class WatermarkPage:
     next_cursor: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`stands` has the marks that are known to be stored now; they may be further."""
+
+    refused: dict[tuple[Pair, Claim], ParleyError]
+    stands: dict[Pair, Marks]
+
+
 class Watermarks:
-    """Thread-safe, except `acknowledge_many`, which is for the event loop."""
+    """On the service loop."""
 
     def __init__(
         self,
         *,
-        database: Database,
+        database: AsyncDatabase,
         store: WatermarkStore,
         posting: Posting,
         cursors: CursorCodec,
         clock: Clock,
+        on_moved: OnMoved = lambda *_: None,
     ) -> None:
         self._database = database
         self._store = store
         self._posting = posting
         self._cursors = cursors
         self._clock = clock
+        self._on_moved = on_moved
 
-    def acknowledge(self, user_id: UserId, chat_id: ChatId, sequence: int) -> int:
-        """Everything up to `sequence` has arrived. Return where the watermark stands, perhaps further already.
+    async def move(self, user_id: UserId, chat_id: ChatId, mark: Mark, sequence: int) -> Marks:
+        """Move one mark. Return where both stand, perhaps further already.
 
         Raises `ChatNotFound` and `SequenceOutOfRange`.
         """
-        latest = self._posting.require_reader(chat_id, user_id)
-        if sequence > latest:
-            raise _out_of_range(sequence, latest)
-        if self._store.advance(user_id, chat_id, sequence, now=self._clock.now()):
-            return sequence
-        return max(sequence, self._store.get(user_id, chat_id))
+        pair, claim = (user_id, chat_id), (mark, sequence)
+        outcome = await self.move_many({pair: [claim]})
+        if outcome.refused:
+            raise outcome.refused[pair, claim]
+        known, stored = outcome.stands[pair], await self._store.get(user_id, chat_id)
+        return known.merged(stored)
 
-    async def acknowledge_many(self, acks: Mapping[Pair, Collection[int]]) -> dict[Claim, ParleyError]:
-        """The same for many at once, in one read and one transaction; return what was refused, and why.
+    async def move_many(self, claims: Mapping[Pair, Collection[Claim]]) -> Outcome:
+        """The same for many at once: one read for all, one write for each mark.
 
-        Of several sequences for one chat the highest that exists counts, whatever else was claimed.
+        Of several sequences for one mark the highest that exists counts, whatever else was claimed. A read mark that
+        is not behind makes the acknowledgement superfluous.
         """
-        pairs = [(chat_id, user_id) for user_id, chat_id in acks if is_chat_id(chat_id)]
-        found = await self._database.on_loop.batch_get(
+        accepted, refused = self._judge(claims, await self._read_latest(claims))
+        writes = [(pair, claim) for pair, marks in accepted.items() for claim in marks.items()]
+        results = await asyncio.gather(*[self._advance(pair, *claim) for pair, claim in writes], return_exceptions=True)
+        stands: dict[Pair, Marks] = {}
+        for (pair, (mark, _)), result in zip(writes, results, strict=True):
+            if isinstance(result, Marks):
+                stands[pair] = result.merged(stands.get(pair, result))
+            elif isinstance(result, ParleyError):
+                refused |= {(pair, claim): result for claim in claims[pair] if claim[0] is mark}
+            else:
+                raise result
+        return Outcome(refused, stands)
+
+    async def _read_latest(self, claims: Collection[Pair]) -> dict[Pair, int]:
+        """The chats' latest sequences, for the pairs that are members. Strongly consistent."""
+        pairs = [(chat_id, user_id) for user_id, chat_id in claims if is_chat_id(chat_id)]
+        found = await self._database.batch_get(
             {
                 **self._posting.membership_lookup(pairs),
                 **self._posting.counter_lookup({chat_id for chat_id, _ in pairs}),
             }
         )
-        members = self._posting.members_among(found, pairs)
         counters = self._posting.counters_among(found)
-        accepted: dict[Pair, int] = {}
-        refused: dict[Claim, ParleyError] = {}
-        for pair, sequences in acks.items():
-            user_id, chat_id = pair
-            latest = counters.get(chat_id) if (chat_id, user_id) in members else None
-            for sequence in sequences:
-                if latest is None:
-                    refused[pair, sequence] = ChatNotFound()
-                elif sequence > latest:
-                    refused[pair, sequence] = _out_of_range(sequence, latest)
-                else:
-                    accepted[pair] = max(sequence, accepted.get(pair, 0))
-        await self._store.advance_many(accepted, now=self._clock.now())
-        return refused
+        members = self._posting.members_among(found, pairs)
+        return {(user_id, chat_id): counters[chat_id] for chat_id, user_id in members if chat_id in counters}
 
-    def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:
+    def _judge(
+        self, claims: Mapping[Pair, Collection[Claim]], latest: Mapping[Pair, int]
+    ) -> tuple[dict[Pair, dict[Mark, int]], dict[tuple[Pair, Claim], ParleyError]]:
+        accepted: dict[Pair, dict[Mark, int]] = {}
+        refused: dict[tuple[Pair, Claim], ParleyError] = {}
+        for pair, asked in claims.items():
+            best = accepted[pair] = dict[Mark, int]()
+            for mark, sequence in asked:
+                if pair not in latest:
+                    refused[pair, (mark, sequence)] = ChatNotFound()
+                elif sequence > latest[pair]:
+                    refused[pair, (mark, sequence)] = _out_of_range(sequence, latest[pair])
+                else:
+                    best[mark] = max(sequence, best.get(mark, 0))
+            if best.get(Mark.READ, 0) >= best.get(Mark.ACKED, 0):
+                best.pop(Mark.ACKED, None)
+        return accepted, refused
+
+    async def _advance(self, pair: Pair, mark: Mark, sequence: int) -> Marks:
+        marks = await self._store.advance(pair, mark, sequence, now=self._clock.now())
+        if marks is None:
+            return Marks(read=sequence) if mark is Mark.READ else Marks(acked=sequence)
+        self._on_moved(*pair, marks)
+        return marks
+
+    async def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:
         """A user's watermarks by chat id."""
         after = None
         if cursor is not None:
             after = ChatId(str(self._cursors.decode(cursor, scope=SCOPE, owner=user_id)["after"]))
-        watermarks, more = self._store.list_of_user(user_id, limit=limit, after=after)
+        watermarks, more = await self._store.list_of_user(user_id, limit=limit, after=after)
         return WatermarkPage(watermarks, self._next(watermarks, user_id) if more else None)
+
+    async def erase(self, user_id: UserId) -> None:
+        """Forget how far an erased user has received anything."""
+        await self._store.erase(user_id)
 
     def _next(self, watermarks: Sequence[Watermark], user_id: UserId) -> str:
         return self._cursors.encode({"after": watermarks[-1].chat_id}, scope=SCOPE, owner=user_id)
@@ -103,4 +148,4 @@ class Watermarks:
 
 def _out_of_range(sequence: int, latest: int) -> SequenceOutOfRange:
     text = f"The chat's latest sequence is {latest}."
-    return SequenceOutOfRange(f"Cannot acknowledge {sequence}: {text}", fields={"sequence": [text]})
+    return SequenceOutOfRange(f"Cannot mark {sequence}: {text}", fields={"sequence": [text]})

@@ -1,7 +1,8 @@
 """Routing state in Redis: who is connected where, and the members of chats. Disposable.
 
 `connection:{id}`, `user_connections:{user}` and `gateway_connections:{gateway}` are written together, refreshed by the
-gateway, and expire 60 s after that. `chat_members:{chat}` is a cache of DynamoDB for five minutes.
+gateway, and expire 60 s after that, `user_presence:{user}` after 30 s. `chat_members:{chat}` is a cache of DynamoDB for
+five minutes.
 """
 
 import logging
@@ -24,6 +25,9 @@ from foundation.stores.redis.client import AWAY, PROBE_KEY, PROBE_TTL, away, nam
 log = logging.getLogger(__name__)
 
 CONNECTION_TTL = 60
+# Seconds: the gateway refreshes connections and presence every 20.
+PRESENCE_TTL = 30
+ONLINE = b'{"status":"online"}'
 MEMBERS_TTL = 300
 LOCAL_MEMBERS_TTL = 2.0
 LOCAL_MEMBERS_CAPACITY = 10_000
@@ -54,12 +58,16 @@ def _gateway_key(gateway_id: str) -> str:
     return f"gateway_connections:{gateway_id}"
 
 
-def _user_key(user_id: str) -> str:
+def user_key(user_id: str) -> str:
     return f"user_connections:{user_id}"
 
 
-def _members_key(chat_id: str) -> str:
+def members_key(chat_id: str) -> str:
     return f"chat_members:{chat_id}"
+
+
+def presence_key(user_id: str) -> str:
+    return f"user_presence:{user_id}"
 
 
 def deliver_channel(gateway_id: str) -> str:
@@ -80,25 +88,32 @@ class ConnectionRegistry:
             with naming_failures():
                 async with self._client.pipeline(transaction=True) as pipe:
                     for registration in registrations[start : start + PIPELINE_SIZE]:
-                        user_key = _user_key(registration.user_id)
+                        key = user_key(registration.user_id)
                         pipe.set(
                             f"connection:{registration.connection_id}", self._entry(registration), ex=CONNECTION_TTL
                         )
-                        pipe.sadd(user_key, registration.connection_id)
-                        pipe.expire(user_key, CONNECTION_TTL)
+                        pipe.sadd(key, registration.connection_id)
+                        pipe.expire(key, CONNECTION_TTL)
+                        pipe.set(presence_key(registration.user_id), ONLINE, ex=PRESENCE_TTL)
                         pipe.sadd(self._gateway_key, registration.connection_id)
                     pipe.expire(self._gateway_key, CONNECTION_TTL)
                     await pipe.execute()
 
-    async def unregister(self, registrations: Sequence[Registration]) -> None:
+    async def unregister(self, registrations: Sequence[Registration]) -> set[UserId]:
+        """Return the users that have no connection left, at any gateway."""
+        left: dict[UserId, int] = {}
         for start in range(0, len(registrations), PIPELINE_SIZE):
             with naming_failures():
                 async with self._client.pipeline(transaction=True) as pipe:
                     for registration in registrations[start : start + PIPELINE_SIZE]:
                         pipe.delete(f"connection:{registration.connection_id}")
-                        pipe.srem(_user_key(registration.user_id), registration.connection_id)
+                        pipe.srem(user_key(registration.user_id), registration.connection_id)
                         pipe.srem(self._gateway_key, registration.connection_id)
-                    await pipe.execute()
+                        pipe.scard(user_key(registration.user_id))
+                    answers = await pipe.execute()
+            users = [registration.user_id for registration in registrations[start : start + PIPELINE_SIZE]]
+            left |= zip(users, answers[3::4], strict=True)
+        return {user_id for user_id, count in left.items() if not count}
 
     async def count(self) -> int:
         """How many connections of this gateway Redis knows."""
@@ -131,7 +146,7 @@ class Routes:
         with _pipeline(self._client) as pipe:
             pipe.expire(PROBE_KEY, PROBE_TTL)
             for users in groups:
-                pipe.sunion(list(map(_user_key, users)))
+                pipe.sunion(list(map(user_key, users)))
             _, *found_by_group = pipe.execute()
         return [[item.decode() for item in found] for found in found_by_group]
 
@@ -147,7 +162,7 @@ class Routes:
 
         A gateway is dead when its own entry has expired. One that only lost its subscription is left alone.
         """
-        gateway_key, keys = _gateway_key(gateway_id), [_user_key(user) for user in user_ids]
+        gateway_key, keys = _gateway_key(gateway_id), [user_key(user) for user in user_ids]
         with _pipeline(self._client) as pipe:
             for key in keys:
                 pipe.smembers(key)
@@ -222,7 +237,7 @@ class MemberCache:
             self._reads.pop(chat, None)
         if chats:
             with naming_failures():
-                self._client.delete(*map(_members_key, chats))
+                self._client.delete(*map(members_key, chats))
 
     def forget_reads(self) -> None:
         """Drop the reads under way: other workers will ask for these chats."""
@@ -231,7 +246,7 @@ class MemberCache:
     def _look_up(self, chats: list[str]) -> dict[str, set[str]]:
         with _pipeline(self._client) as pipe:
             for chat in chats:
-                pipe.smembers(_members_key(chat))
+                pipe.smembers(members_key(chat))
             return {
                 chat: {item.decode() for item in members} for chat, members in zip(chats, pipe.execute(), strict=True)
             }
@@ -273,8 +288,8 @@ class MemberCache:
             with _pipeline(self._client, transaction=True) as pipe:
                 for chat, members in members_by_chat.items():
                     if members:
-                        pipe.sadd(_members_key(chat), *members)
-                        pipe.expire(_members_key(chat), MEMBERS_TTL)
+                        pipe.sadd(members_key(chat), *members)
+                        pipe.expire(members_key(chat), MEMBERS_TTL)
                 pipe.execute()
         except StoreUnavailable as error:
             log.info("the members of %d chats are not cached: %s", len(members_by_chat), error.detail)

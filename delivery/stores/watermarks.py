@@ -1,18 +1,16 @@
-"""The table `delivery_state`: up to which sequence each member has received each chat. Never moves back."""
+"""The table `delivery_state`: how far each member has received and read each chat. Neither mark moves back."""
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
-
-from delivery.domain import Watermark
+from delivery.domain import Mark, Marks, Pair, Watermark
 from delivery.models import DeliveryStateModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
-from foundation.stores.errors import ConditionFailed, TransactionCancelled, TransactionConflict
+from foundation.stores.dynamodb import AccessPattern, AsyncDatabase, BatchResult, Consistency, Key, Operation
+from foundation.stores.dynamodb.table import RawItem
+from foundation.stores.errors import ConditionFailed
 
 GET_DELIVERY_STATES = AccessPattern(
     "Get delivery states",
@@ -35,12 +33,8 @@ LIST_DELIVERY_STATES = AccessPattern(
     key="user_id",
     consistency=Consistency.EVENTUAL,
 )
-UPDATE_WATERMARKS = AccessPattern(
-    "Update watermarks together",
-    DeliveryStateModel,
-    Operation.TRANSACT_UPDATE,
-    key="user_id, chat_id",
-    condition="attribute_not_exists(last_acked_sequence) OR last_acked_sequence < :sequence",
+ERASE_DELIVERY_STATES = AccessPattern(
+    "Erase delivery states of a user", DeliveryStateModel, Operation.BATCH_DELETE, key="user_id, chat_id"
 )
 UPDATE_WATERMARK = AccessPattern(
     "Update watermark",
@@ -49,92 +43,78 @@ UPDATE_WATERMARK = AccessPattern(
     key="user_id, chat_id",
     condition="attribute_not_exists(last_acked_sequence) OR last_acked_sequence < :sequence",
 )
+UPDATE_READ_MARK = AccessPattern(
+    "Update read mark",
+    DeliveryStateModel,
+    Operation.UPDATE,
+    key="user_id, chat_id",
+    condition="attribute_not_exists(last_read_sequence) OR last_read_sequence < :sequence",
+)
+_UPDATES = {Mark.ACKED: UPDATE_WATERMARK, Mark.READ: UPDATE_READ_MARK}
 
 
 class WatermarkStore:
-    """Watermarks by user and chat."""
+    """Marks by user and chat, on the service loop."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: AsyncDatabase) -> None:
         self._database = database
         self._table = database.table_name(DeliveryStateModel)
 
-    def last_acked(self, user_id: UserId, chat_ids: Iterable[ChatId]) -> dict[ChatId, int]:
-        """The watermarks of these chats; a chat of which nothing has arrived is absent."""
-        keys = [(user_id, chat_id) for chat_id in chat_ids]
-        found = self._database.batch_get({GET_DELIVERY_STATES: keys}).of(GET_DELIVERY_STATES)
-        return {ChatId(item.chat_id): int(item.last_acked_sequence) for item in found.values()}
+    def lookup(self, pairs: Iterable[Pair]) -> dict[AccessPattern[Any], list[Key]]:
+        """The keys for a `batch_get` that also reads other tables."""
+        return {GET_DELIVERY_STATES: list(pairs)}
 
-    def get(self, user_id: UserId, chat_id: ChatId) -> int:
-        """Where the watermark stands; 0 before the first acknowledgement."""
-        item = self._database.get(GET_DELIVERY_STATE, user_id, chat_id)
-        return 0 if item is None else int(item.last_acked_sequence)
+    def found_in(self, result: BatchResult) -> dict[Pair, Marks]:
+        """The marks in the result of that read; a pair of which nothing has arrived is absent."""
+        items = result.raw(GET_DELIVERY_STATES).values()
+        return {(UserId(item["user_id"]["S"]), ChatId(item["chat_id"]["S"])): _marks(item) for item in items}
 
-    def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> tuple[list[Watermark], bool]:
+    async def get(self, user_id: UserId, chat_id: ChatId) -> Marks:
+        """Where the marks stand; 0 before the first."""
+        item = await self._database.get(GET_DELIVERY_STATE, user_id, chat_id)
+        return Marks() if item is None else _marks_of(item)
+
+    async def list_of_user(self, user_id: UserId, *, limit: int, after: ChatId | None) -> tuple[list[Watermark], bool]:
         """A user's watermarks by chat id, and whether more follow."""
         position = None if after is None else {"user_id": user_id, "chat_id": after}
-        page = self._database.query(LIST_DELIVERY_STATES, user_id, limit=limit + 1, after=position)
+        page = await self._database.query(LIST_DELIVERY_STATES, user_id, limit=limit + 1, after=position)
         return [_watermark(item) for item in page.items[:limit]], len(page.items) > limit
 
-    async def advance_many(self, watermarks: Mapping[tuple[UserId, ChatId], int], *, now: datetime) -> None:
-        """Move many watermarks in one transaction, without those that stand there or further already.
+    async def erase(self, user_id: UserId) -> None:
+        """Delete all watermarks of a user. Not atomic; safe to repeat."""
+        items = await self._database.query_all(LIST_DELIVERY_STATES, user_id)
+        await self._database.batch_delete(ERASE_DELIVERY_STATES, [(user_id, item.chat_id) for item in items])
 
-        Watermarks that another write keeps busy are moved one by one.
-        """
-        waiting = dict(watermarks)
-        while waiting:
-            writes = [self._advancing(pair, sequence, now) for pair, sequence in waiting.items()]
-            try:
-                await self._database.on_loop.transact_once(writes)
-            except TransactionCancelled as error:
-                behind = [
-                    pair
-                    for pair, reason in zip(waiting, error.reasons, strict=True)
-                    if reason is None or not reason.is_condition
-                ]
-                if len(behind) == len(waiting):
-                    break
-                waiting = {pair: waiting[pair] for pair in behind}
-            except TransactionConflict:
-                break
-            else:
-                return
-        await asyncio.gather(
-            *[self._advance(user_id, chat_id, sequence, now) for (user_id, chat_id), sequence in waiting.items()]
-        )
-
-    def _advancing(self, pair: tuple[UserId, ChatId], sequence: int, now: datetime) -> Write:
-        """In DynamoDB's own form, which costs a fraction of the model's expressions."""
-        update = {
+    async def advance(self, pair: Pair, mark: Mark, sequence: int, *, now: datetime) -> Marks | None:
+        """Move one mark up to `sequence`; None when it stands there or beyond already. Costs one write unit."""
+        user_id, chat_id = pair
+        pattern = _UPDATES[mark]
+        # In DynamoDB's own form, which costs a fraction of the model's expressions.
+        request = {
             "TableName": self._table,
-            "Key": {"user_id": {"S": pair[0]}, "chat_id": {"S": pair[1]}},
-            "UpdateExpression": "SET last_acked_sequence = :sequence, updated_at = :now",
-            "ConditionExpression": UPDATE_WATERMARKS.condition,
+            "Key": {"user_id": {"S": user_id}, "chat_id": {"S": chat_id}},
+            "UpdateExpression": f"SET {mark} = :sequence, updated_at = :now",
+            "ConditionExpression": pattern.condition,
             "ExpressionAttributeValues": {":sequence": {"N": str(sequence)}, ":now": {"S": to_iso(now)}},
+            "ReturnValues": "ALL_NEW",
         }
-        return Write(UPDATE_WATERMARKS, {"Update": update})
-
-    def advance(self, user_id: UserId, chat_id: ChatId, sequence: int, *, now: datetime) -> bool:
-        """Move the watermark up to `sequence`; False when it stands there or beyond already."""
-        return self._database.loop.run(self._advance(user_id, chat_id, sequence, now))
-
-    async def _advance(self, user_id: UserId, chat_id: ChatId, sequence: int, now: datetime) -> bool:
         try:
-            await self._database.on_loop.update(UPDATE_WATERMARK, (user_id, chat_id), *_moving(sequence, now))
+            return _marks(await self._database.update_raw(pattern, request))
         except ConditionFailed:
-            return False
-        return True
+            return None
 
 
-def _moving(sequence: int, now: datetime) -> tuple[list[Action], Condition]:
-    """What moves a watermark, and the condition that it never moves back."""
-    watermark = DeliveryStateModel.last_acked_sequence
-    actions: list[Action] = [watermark.set(sequence), DeliveryStateModel.updated_at.set(to_iso(now))]
-    return actions, watermark.does_not_exist() | (watermark < sequence)
+def _marks(item: RawItem) -> Marks:
+    return Marks(acked=_number(item.get(Mark.ACKED)), read=_number(item.get(Mark.READ)))
+
+
+def _number(value: dict[str, Any] | None) -> int:
+    return 0 if value is None else int(value["N"])
+
+
+def _marks_of(item: DeliveryStateModel) -> Marks:
+    return Marks(acked=int(item.last_acked_sequence or 0), read=int(item.last_read_sequence or 0))
 
 
 def _watermark(item: DeliveryStateModel) -> Watermark:
-    return Watermark(
-        chat_id=ChatId(item.chat_id),
-        last_acked_sequence=int(item.last_acked_sequence),
-        updated_at=from_iso(item.updated_at),
-    )
+    return Watermark(chat_id=ChatId(item.chat_id), marks=_marks_of(item), updated_at=from_iso(item.updated_at))

@@ -1,0 +1,146 @@
+"""Receipts as they happen: marks that this process wrote, once a second and chat, to the online members.
+
+A read mark of who hides it is published as `hidden`: it is for the person's own devices. Whoever was away reads
+`GET /api/chats/{chat_id}/receipts`.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from prometheus_client import Counter
+
+from delivery.domain import Mark, Marks
+from delivery.gateway.broadcast import Broadcast, LiveFrame
+from delivery.gateway.frames import Frame, shared
+from delivery.gateway.sockets import Socket
+from delivery.services.privacy import PrivacySettings
+from foundation.kernel.errors import Unavailable
+from foundation.kernel.ids import ChatId, UserId
+
+log = logging.getLogger(__name__)
+
+DROPPED = Counter("parley_receipts_dropped_total", "Chats whose receipts were not published: too many wait.")
+
+INTERVAL = 1.0
+TICK = 0.2
+MAX_CHATS = 20_000
+HIDDEN = "hidden"
+
+Marked = Mapping[str, Any]
+"""A member's marks in a frame."""
+
+
+class LiveReceipts:
+    """Gathers marks and publishes them. For one event loop."""
+
+    def __init__(
+        self, broadcast: Broadcast, *, privacy: PrivacySettings, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._broadcast = broadcast
+        self._privacy = privacy
+        self._monotonic = monotonic
+        self._waiting: dict[ChatId, dict[UserId, Marks]] = {}
+        self._published: OrderedDict[ChatId, float] = OrderedDict()
+        self._publisher: asyncio.Task[None] | None = None
+
+    def note(self, user_id: UserId, chat_id: ChatId, marks: Marks) -> None:
+        """A mark has moved. Bounded: beyond `MAX_CHATS`, receipts are left to be read."""
+        if chat_id not in self._waiting:
+            if len(self._waiting) >= MAX_CHATS:
+                DROPPED.inc()
+                return
+            self._waiting[chat_id] = {}
+            if self._publisher is None:
+                self._publisher = asyncio.ensure_future(self._publish_while_waiting())
+        waiting = self._waiting[chat_id]
+        waiting[user_id] = marks.merged(waiting.get(user_id, marks))
+
+    async def _publish_while_waiting(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(TICK)
+            try:
+                await self._publish(self._take_due())
+            except Unavailable as error:
+                log.info("receipts are not published: %s", error.detail)
+            except Exception:
+                log.exception("receipts are not published")
+        self._publisher = None
+
+    def _take_due(self) -> dict[ChatId, dict[UserId, Marks]]:
+        now = self._monotonic()
+        due = [chat_id for chat_id in self._waiting if self._published.get(chat_id, 0.0) <= now - INTERVAL]
+        for chat_id in due:
+            self._published.pop(chat_id, None)
+            self._published[chat_id] = now
+        while len(self._published) > MAX_CHATS:
+            self._published.popitem(last=False)
+        return {chat_id: self._waiting.pop(chat_id) for chat_id in due}
+
+    async def _publish(self, due: Mapping[ChatId, Mapping[UserId, Marks]]) -> None:
+        readers = {user_id for marked in due.values() for user_id, marks in marked.items() if marks.read}
+        settings = await self._privacy.of(readers) if readers else {}
+        hiding = {user_id for user_id, each in settings.items() if not each.read_receipts}
+        await asyncio.gather(
+            *[
+                self._broadcast.send(
+                    LiveFrame(
+                        chat_id,
+                        {
+                            "type": "receipts",
+                            "chat_id": chat_id,
+                            "marks": [_marked(user_id, marks, user_id in hiding) for user_id, marks in marked.items()],
+                        },
+                    )
+                )
+                for chat_id, marked in due.items()
+            ]
+        )
+
+
+def _marked(user_id: UserId, marks: Marks, is_hidden: bool) -> Marked:
+    marked: dict[str, Any] = {"user_id": user_id, Mark.ACKED.value: marks.delivered}
+    if marks.read:
+        marked[Mark.READ.value] = marks.read
+        if is_hidden:
+            marked[HIDDEN] = True
+    return marked
+
+
+class ReceiptDelivery:
+    """Delivers receipts to this gateway's sockets, each as its user may see them. For one event loop."""
+
+    def __init__(self, privacy: PrivacySettings) -> None:
+        self._privacy = privacy
+
+    async def deliver(self, frame: dict[str, Any], sockets: Collection[Socket]) -> None:
+        marks: list[Marked] = frame["marks"]
+        hiding: set[UserId] = set()
+        if any(Mark.READ in marked for marked in marks):
+            settings = await self._privacy.of({socket.registration.user_id for socket in sockets})
+            hiding = {user_id for user_id, each in settings.items() if not each.read_receipts}
+        personal = {marked["user_id"] for marked in marks if HIDDEN in marked} | hiding
+        everyone = shared({**frame, "marks": [_shown(marked, is_read_shown=HIDDEN not in marked) for marked in marks]})
+        for socket in sockets:
+            viewer = socket.registration.user_id
+            own = _for_viewer(frame, viewer, is_hiding=viewer in hiding) if viewer in personal else everyone
+            socket.deliver(own)
+
+
+def _for_viewer(frame: dict[str, Any], viewer: UserId, *, is_hiding: bool) -> Frame:
+    return shared(
+        {
+            **frame,
+            "marks": [
+                _shown(marked, is_read_shown=marked["user_id"] == viewer or not (is_hiding or HIDDEN in marked))
+                for marked in frame["marks"]
+            ],
+        }
+    )
+
+
+def _shown(marked: Marked, *, is_read_shown: bool) -> dict[str, Any]:
+    return {name: value for name, value in marked.items() if name != HIDDEN and (is_read_shown or name != Mark.READ)}

@@ -1,0 +1,179 @@
+"""Coalesces marks: the highest valid ones of each user and chat are written about once a second.
+
+The first mark after a pause is written at once, together with what arrives within a few milliseconds. What a crash
+loses is only repeated by clients.
+"""
+
+import asyncio
+import heapq
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from prometheus_client import Counter, Gauge
+
+from chats.errors import ChatNotFound
+from delivery.domain import Mark, Marks, Pair
+from delivery.services.watermarks import Claim, Outcome, Watermarks
+from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.kernel.ids import ChatId, UserId, is_chat_id
+
+log = logging.getLogger(__name__)
+
+WAITING = Gauge("parley_marks_waiting", "Users and chats whose marks wait to be written.")
+WRITTEN = Counter("parley_marks_written_total", "Users and chats whose marks were written after coalescing.")
+INTERVAL = 1.0
+# Marks that arrive within so many seconds share a read.
+LINGER = 0.02
+CLOSE_TIMEOUT = 5.0
+# Messages wait in the store behind what is written together.
+PAIRS_PER_WRITE = 16
+CONCURRENT_WRITES = 8
+# As many pairs must wait for another batch to join those in flight: a store that keeps up gets them one by one, and
+# messages do not wait behind them.
+BACKLOG_PER_WRITE = 64
+MAX_WAITING = 50_000
+MAX_RECENT = 50_000
+# The devices of a user may mark different sequences of one chat; bounds those that are kept.
+MAX_CLAIMS = 8
+
+OnRefused = Callable[[ParleyError], None]
+Claims = dict[Claim, OnRefused]
+
+
+class MarkBuffer:
+    """For one event loop."""
+
+    def __init__(self, watermarks: Watermarks, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._watermarks = watermarks
+        self._monotonic = monotonic
+        self._waiting: dict[Pair, Claims] = {}
+        # Of those, the pairs to be written now, in order, and a heap of the others with the time from which they are.
+        self._due: dict[Pair, None] = {}
+        self._delayed: list[tuple[float, Pair]] = []
+        # When a pair was written last, and what is known to be stored.
+        self._recent: OrderedDict[Pair, tuple[float, Marks]] = OrderedDict()
+        self._is_closing = False
+        self._changed = asyncio.Event()
+        self._scheduler: asyncio.Task[None] | None = None
+        self._writes: set[asyncio.Task[None]] = set()
+
+    def put(self, user_id: UserId, chat_id: ChatId, mark: Mark, sequence: int, *, on_refused: OnRefused) -> None:
+        """Note a mark; `on_refused` is called later if it turns out not to be acceptable.
+
+        Raises `ChatNotFound` for what cannot name a chat, `Unavailable` when too many wait.
+        """
+        if not is_chat_id(chat_id):
+            raise ChatNotFound
+        pair = (user_id, chat_id)
+        written_at, known = self._recent.get(pair, (float("-inf"), Marks()))
+        if known.covers(mark, sequence):
+            return
+        claims = self._waiting.get(pair)
+        if claims is None:
+            if len(self._waiting) >= MAX_WAITING:
+                raise Unavailable("Too many marks wait; send it again later", retry_after=1.0)
+            claims = self._waiting[pair] = {}
+            self._enqueue(pair, written_at + INTERVAL)
+        claims[mark, sequence] = on_refused
+        while len(claims) > MAX_CLAIMS:
+            del claims[min(claim for claim in claims if claim[0] is mark)]
+        WAITING.set(len(self._waiting))
+
+    def flush(self, pairs: Iterable[Pair]) -> None:
+        """Write these without waiting for their second to pass: their connection is gone."""
+        self._due.update((pair, None) for pair in pairs if pair in self._waiting)
+        self._changed.set()
+
+    async def close(self) -> None:
+        """Write what waits, then stop."""
+        self._is_closing = True
+        self._changed.set()
+        if self._scheduler is not None:
+            await asyncio.wait([self._scheduler], timeout=CLOSE_TIMEOUT)
+
+    def _enqueue(self, pair: Pair, due_at: float) -> None:
+        if due_at <= self._monotonic():
+            self._due[pair] = None
+        else:
+            heapq.heappush(self._delayed, (due_at, pair))
+        self._changed.set()
+        if self._scheduler is None:
+            self._scheduler = asyncio.ensure_future(self._schedule())
+
+    async def _schedule(self) -> None:
+        """Keep as many batches in flight as the backlog needs, up to `CONCURRENT_WRITES`."""
+        while True:
+            self._collect_due()
+            if 0 < len(self._due) < PAIRS_PER_WRITE and not self._is_closing:
+                await asyncio.sleep(LINGER)
+            while self._may_start() and (batch := self._take()):
+                self._start(batch)
+            if self._is_closing and not self._waiting and not self._writes:
+                return
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(self._seconds_until_due()):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _may_start(self) -> bool:
+        backlog = len(self._due) + PAIRS_PER_WRITE * len(self._writes)
+        return len(self._writes) < min(CONCURRENT_WRITES, 1 + backlog // BACKLOG_PER_WRITE)
+
+    def _collect_due(self) -> None:
+        now = float("inf") if self._is_closing else self._monotonic()
+        while self._delayed and self._delayed[0][0] <= now:
+            _, pair = heapq.heappop(self._delayed)
+            if pair in self._waiting:
+                self._due[pair] = None
+
+    def _seconds_until_due(self) -> float | None:
+        if self._due or not self._delayed:
+            return None  # a write that ends, or a mark that arrives, sets `_changed`
+        return max(0.0, self._delayed[0][0] - self._monotonic())
+
+    def _take(self) -> dict[Pair, Claims]:
+        now = self._monotonic()
+        batch: dict[Pair, Claims] = {}
+        for pair in list(islice(self._due, PAIRS_PER_WRITE)):
+            del self._due[pair]
+            batch[pair] = self._waiting.pop(pair)
+            self._remember(pair, now, Marks())
+        WAITING.set(len(self._waiting))
+        return batch
+
+    def _remember(self, pair: Pair, now: float, marks: Marks) -> None:
+        _, known = self._recent.pop(pair, (now, Marks()))
+        self._recent[pair] = (now, known.merged(marks))
+        if len(self._recent) > MAX_RECENT:
+            self._recent.popitem(last=False)
+
+    def _start(self, batch: dict[Pair, Claims]) -> None:
+        write = asyncio.ensure_future(self._write(batch))
+        self._writes.add(write)
+        write.add_done_callback(self._finish)
+
+    def _finish(self, write: "asyncio.Task[None]") -> None:
+        self._writes.discard(write)
+        self._changed.set()
+
+    async def _write(self, batch: dict[Pair, Claims]) -> None:
+        callbacks = {(pair, claim): refused for pair, claims in batch.items() for claim, refused in claims.items()}
+        started = self._monotonic()
+        try:
+            outcome = await self._watermarks.move_many(batch)
+        except ParleyError as error:
+            log.warning("the marks of %d users and chats were not written: %s", len(batch), error.detail)
+            outcome = Outcome(dict.fromkeys(callbacks, error), {})
+        except Exception:
+            log.exception("the marks of %d users and chats were not written", len(batch))
+            outcome = Outcome(dict.fromkeys(callbacks, ParleyError()), {})
+        for pair, marks in outcome.stands.items():
+            self._remember(pair, started, marks)
+        WRITTEN.inc(len(outcome.stands))
+        for claim, reason in outcome.refused.items():
+            callbacks[claim](reason)

@@ -1,0 +1,114 @@
+"""The audience of live frames: the connections of the members of small chats, and the gateways' channels.
+
+Reads the fanout's cache `chat_members:{chat}`, and fills it from DynamoDB where it is missing. Decides no right.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import redis.asyncio
+
+from delivery.stores.connections import MEMBERS_TTL, deliver_channel, members_key
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.redis.client import naming_failures
+
+MAX_MEMBERS = 100
+LARGE_CAPACITY = 10_000
+CONCURRENT_READS = 8
+_UNKNOWN, _LARGE = 0, 1
+
+# For each chat: 0 if its members are not cached, 1 if there are too many, else the members' connections, without those
+# of the user named beside it.
+_CONNECTIONS = """
+local found = {}
+for i, key in ipairs(KEYS) do
+  local size = redis.call('SCARD', key)
+  if size == 0 then
+    found[i] = 0
+  elseif size > tonumber(ARGV[1]) then
+    found[i] = 1
+  else
+    local users = {}
+    for _, user in ipairs(redis.call('SMEMBERS', key)) do
+      if user ~= ARGV[i + 1] then users[#users + 1] = 'user_connections:' .. user end
+    end
+    found[i] = #users > 0 and redis.call('SUNION', unpack(users)) or {}
+  end
+end
+return found
+"""
+
+ListMembers = Callable[[ChatId], Awaitable[Sequence[UserId]]]
+Addressee = tuple[ChatId, UserId | None]
+"""The members of a chat, without a user."""
+
+
+class Audience:
+    """For the event loop. Raises `StoreUnavailable` when Redis is away."""
+
+    def __init__(
+        self,
+        client: "redis.asyncio.Redis",
+        *,
+        list_members: ListMembers,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._script = client.register_script(_CONNECTIONS)
+        self._list_members = list_members
+        self._monotonic = monotonic
+        self._reading = asyncio.Semaphore(CONCURRENT_READS)
+        # Chats that have more than `MAX_MEMBERS`, and until when that is taken for granted.
+        self._large: OrderedDict[ChatId, float] = OrderedDict()
+
+    async def connections_of(self, addressees: Sequence[Addressee]) -> list[list[str]]:
+        """The connections of each addressee, none for a chat of more than `MAX_MEMBERS` members."""
+        now = self._monotonic()
+        asked = [addressee for addressee in dict.fromkeys(addressees) if self._large.get(addressee[0], now) <= now]
+        found = dict(zip(asked, await self._look_up(asked), strict=True)) if asked else {}
+        unknown = [addressee for addressee, answer in found.items() if answer == _UNKNOWN]
+        if unknown:
+            await asyncio.gather(*map(self._fill, {chat_id for chat_id, _ in unknown}))
+            found |= zip(unknown, await self._look_up(unknown), strict=True)
+        for (chat_id, _), answer in found.items():
+            if answer == _LARGE:
+                self._remember_large(chat_id, now + MEMBERS_TTL)
+        return [_ids(found.get(addressee, _LARGE)) for addressee in addressees]
+
+    async def publish(self, payloads: Mapping[str, bytes]) -> None:
+        """Publish to each gateway in one round trip."""
+        with naming_failures():
+            async with self._client.pipeline(transaction=False) as pipe:
+                for gateway_id, payload in payloads.items():
+                    pipe.publish(deliver_channel(gateway_id), payload)
+                await pipe.execute()
+
+    async def _look_up(self, addressees: Sequence[Addressee]) -> list[int | list[bytes]]:
+        keys = [members_key(chat_id) for chat_id, _ in addressees]
+        with naming_failures():
+            found: list[int | list[bytes]] = await self._script(
+                keys=keys, args=[MAX_MEMBERS, *(user_id or "" for _, user_id in addressees)]
+            )
+        return found
+
+    async def _fill(self, chat_id: ChatId) -> None:
+        async with self._reading:
+            members = await self._list_members(chat_id)
+        if members:
+            with naming_failures():
+                async with self._client.pipeline(transaction=True) as pipe:
+                    pipe.sadd(members_key(chat_id), *members)
+                    pipe.expire(members_key(chat_id), MEMBERS_TTL)
+                    await pipe.execute()
+
+    def _remember_large(self, chat_id: ChatId, until: float) -> None:
+        self._large.pop(chat_id, None)
+        self._large[chat_id] = until
+        if len(self._large) > LARGE_CAPACITY:
+            self._large.popitem(last=False)
+
+
+def _ids(answer: int | list[bytes]) -> list[str]:
+    return [] if isinstance(answer, int) else [item.decode() for item in answer]
