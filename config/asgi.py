@@ -1,6 +1,14 @@
-"""The ASGI application of the `web` process: REST and WebSocket, under daphne (`manage.py web`) or another server."""
+"""The ASGI application of the `web` process: REST and WebSocket, under daphne (`manage.py web`) or another server.
+
+Two handlers serve HTTP:
+
+- `/admin/`: Django's own, with the `MIDDLEWARE` of the settings (sessions, CSRF, messages) and Django's database. What
+  the staff pages need is added there and to `urlpatterns`, and reaches nothing else.
+- everything else: `ApiHandler` behind `Edge`, which no `MIDDLEWARE` slows down (ADR-026).
+"""
 
 import os
+from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
@@ -13,25 +21,46 @@ from config.start import log_start, refusing_in_sentences
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 
 with refusing_in_sentences():
-    http = get_asgi_application()
+    django = get_asgi_application()
 
 # After the settings.
 from config.wiring.web import web
 from delivery.gateway.consumer import GatewayConsumer
 from delivery.gateway.not_found import NoSuchSocket
-from foundation.server.gate import Gate, NoStore
+from foundation.rest.handler import ApiHandler
+from foundation.server.edge import Edge, EdgeOptions
+from foundation.server.gate import Gate
 from foundation.server.shares import UserShares
+
+ADMIN = "/admin/"
 
 log_start("web")
 parts = web()
 parts.clients.producer.start()
-gate = Gate(http, limit=settings.HTTP_REQUESTS, free=("/healthz", "/readyz", "/metrics"))
+
+gate = Gate(ApiHandler(), limit=settings.HTTP_REQUESTS, free=("/healthz", "/readyz", "/metrics"))
+shares = UserShares(gate, identify=parts.accounts.verifier.identify, share=settings.HTTP_REQUESTS_PER_USER)
+api = Edge(
+    shares,
+    EdgeOptions(
+        allowed_hosts=settings.ALLOWED_HOSTS,
+        allowed_origins=settings.ALLOWED_ORIGINS,
+        https_only=settings.SECURE_SSL_REDIRECT,
+        https_exempt=settings.SECURE_REDIRECT_EXEMPT,
+        trusts_forwarded_proto=settings.SECURE_PROXY_SSL_HEADER is not None,
+        hsts_seconds=settings.SECURE_HSTS_SECONDS,
+    ),
+)
+admin = Gate(django, limit=settings.HTTP_REQUESTS)
+
+
+async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await (admin if scope["path"].startswith(ADMIN) else api)(scope, receive, send)
+
 
 application = ProtocolTypeRouter(
     {
-        "http": NoStore(
-            UserShares(gate, identify=parts.accounts.verifier.identify, share=settings.HTTP_REQUESTS_PER_USER)
-        ),
+        "http": http,
         "websocket": URLRouter(
             [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
         ),

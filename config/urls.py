@@ -7,13 +7,16 @@ from accounts.api.urls import routes as account_routes
 from chats.api.urls import routes as chat_routes
 from config.wiring.web import web
 from delivery.api.urls import routes as delivery_routes
+from delivery.gateway import asyncapi
 from demo.views import routes as demo_routes
 from foundation.rest.assets import AssetView
 from foundation.rest.health import LiveView, MetricsView, ReadyView
 from foundation.rest.operators import OperatorAccess
 from foundation.rest.pages import PageView
-from foundation.rest.schema import DocsView, SchemaView
+from foundation.rest.schema import DocsView, DocumentView, SchemaView
 from messaging.api.urls import routes as message_routes
+from staff.pages.site import StaffSite
+from staff.signals import record_logins
 
 parts = web()
 verify, limits = parts.accounts.verifier.verify, parts.user_limits
@@ -25,6 +28,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("readyz", ReadyView.as_view(probes=parts.probes, shows_engines=operators.allows)),
     path("metrics", operators.only(MetricsView.as_view())),
     path("api/schema", operators.only(SchemaView.as_view())),
+    path("api/asyncapi", operators.only(DocumentView.as_view(body=asyncapi.encoded()))),
     path("api/docs", operators.only(DocsView.as_view())),
     re_path(r"^static/(?P<path>drf_spectacular_sidecar/.+)$", operators.only(AssetView.as_view())),
     path("static/<path:path>", AssetView.as_view()),
@@ -38,7 +42,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *message_routes(
         committer=parts.messaging.committer,
         history=parts.messaging.history,
-        loop=parts.clients.loop,
+        annotations=parts.messaging.annotations,
         verify=verify,
         limits=limits,
     ),
@@ -46,10 +50,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
         inbox=parts.delivery.inbox,
         creation=parts.chats.creation,
         watermarks=parts.delivery.watermarks,
+        receipts=parts.delivery.receipts,
+        presence=parts.delivery.presence,
         verify=verify,
         limits=limits,
     ),
 ]
+
+# Served by Django's own handler, with its middleware.
+staff_site = StaffSite(parts.desk, requires_totp=settings.STAFF_TOTP == "required")
+record_logins(parts.client_address)
+urlpatterns += [path("admin/", staff_site.urls)]
 
 if settings.EMBEDDED:
     urlpatterns += demo_routes(parts.demo)

@@ -16,7 +16,7 @@ AWS_REGION = env.text("AWS_REGION", "us-east-1")
 DYNAMODB_ENDPOINT_URL = env.url("DYNAMODB_ENDPOINT_URL", ("http", "https")) or None
 TABLE_PREFIX = env.text("TABLE_PREFIX")
 TABLE_CAPACITY = capacity.table_capacity(env)
-STORE_CONNECTIONS = env.whole("STORE_CONNECTIONS", 32)
+STORE_CONNECTIONS = env.whole("STORE_CONNECTIONS", 160)
 KAFKA_BOOTSTRAP_SERVERS = env.text("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
 KAFKA_SECURITY = kafka.security(env)
 KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
@@ -28,7 +28,7 @@ CHANNEL_LAYERS = {
 
 # Edges
 ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS")
-ALLOWED_ORIGINS = env.listed("ALLOWED_ORIGINS")
+ALLOWED_ORIGINS = edges.allowed_origins(env)
 TRUSTED_PROXIES = edges.trusted_proxies(env)
 SECRET_KEY_FALLBACKS = env.listed("SECRET_KEY_FALLBACKS")
 ROOT_URLCONF = "config.urls"
@@ -42,6 +42,8 @@ WRITE_RATE = env.number("WRITE_RATE", 500)
 WRITE_BURST = env.whole("WRITE_BURST", 5000)
 INVITE_RATE = env.number("INVITE_RATE", 2)
 INVITE_BURST = env.whole("INVITE_BURST", 5000)
+SMS_WEBHOOK_URL = env.url("SMS_WEBHOOK_URL", ("https", "http"))
+SMS_WEBHOOK_SECRET = env.text("SMS_WEBHOOK_SECRET")
 SMS_LIMIT_PER_COUNTRY = env.whole("SMS_LIMIT_PER_COUNTRY", 0)
 SMS_LIMIT_TOTAL = env.whole("SMS_LIMIT_TOTAL", 0)
 TOKEN_GRACE = env.number("TOKEN_GRACE", 60)
@@ -57,8 +59,14 @@ ADMIN_HOST = env.text("ADMIN_HOST", "127.0.0.1")
 ADMIN_PORT = env.whole("ADMIN_PORT", 0) or None
 
 INSTALLED_APPS = [
+    "django.contrib.admin.apps.SimpleAdminConfig",
+    "django.contrib.auth",
     "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
     "channels",
     "rest_framework",
     "drf_spectacular",
@@ -68,21 +76,56 @@ INSTALLED_APPS = [
     "chats.apps.ChatsConfig",
     "messaging.apps.MessagingConfig",
     "delivery.apps.DeliveryConfig",
+    "staff.apps.StaffConfig",
 ]
+# Of the admin pages alone: `config/asgi.py` serves everything else without any.
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "staff.pages.middleware.StaffPages",
+    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STAFF_TOTP = env.one_of("STAFF_TOTP", ("required", "optional"), "optional")
+ERASED_MESSAGES = env.one_of("ERASED_MESSAGES", ("keep", "redact"), "keep")
+OTP_TOTP_ISSUER = "Parley"
+SESSION_COOKIE_NAME = "parley_staff"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/admin/"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
+SESSION_COOKIE_AGE = 8 * 3600
+SESSION_EXPIRE_AT_BROWSER_CLOSE = True
+CSRF_COOKIE_NAME = "parley_staff_csrf"
+CSRF_COOKIE_HTTPONLY = True
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 STATIC_URL = "/static/"
 WEB_CLIENT = BASE_DIR / "clients" / "web" / "static"
 STATICFILES_DIRS = [("parley", WEB_CLIENT)]
 STATIC_ROOT = BASE_DIR / "static"
 
-# Django's own database: staff accounts and admin sessions only, never chat state.
+# Django's own database: staff accounts, their sessions and the audit log, never chat state.
 DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{DATA_DIR / 'staff.sqlite3'}")}
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["foundation.rest.json.JsonRenderer"],
@@ -123,11 +166,16 @@ LOGGING: dict[str, Any] = {
         "json": {"()": "foundation.kernel.logs.JsonFormatter"},
     },
     "filters": {
+        "request": {"()": "foundation.kernel.logs.WithRequestId"},
         "unforeseen": {"()": "foundation.kernel.logs.OnlyUnforeseen"},
         "repeats": {"()": "foundation.kernel.logs.RepeatLimit"},
     },
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["unforeseen", "repeats"]}
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["request", "unforeseen", "repeats"],
+        }
     },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from config.settings.environment import Environment
+from foundation.rest.origins import AllowedOrigins, MalformedOrigin
 
 NO_PROXY = "none"
 _HOST = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
@@ -15,6 +16,11 @@ def trusted_proxies(env: Environment) -> list[str]:
     if env.text("TRUSTED_PROXIES").strip().lower() == NO_PROXY:
         return []
     return [text for text in env.listed("TRUSTED_PROXIES") if _is_network(env, text)]
+
+
+def allowed_origins(env: Environment) -> list[str]:
+    """The patterns of `ALLOWED_ORIGINS`: `https://*.example.org`, `http://localhost:*`, or `*`."""
+    return [text for text in env.listed("ALLOWED_ORIGINS") if _is_origin(env, text)]
 
 
 def require_trusted_proxies(env: Environment) -> None:
@@ -34,6 +40,15 @@ def require_host_names(env: Environment, hosts: Sequence[str]) -> None:
             env.refuse(f"ALLOWED_HOSTS has the wildcard {host!r}: name the host names that clients use.")
         elif not _HOST.fullmatch(host):
             env.refuse(f"ALLOWED_HOSTS has {host!r}, which is no host name: leave out scheme, port and path.")
+
+
+def _is_origin(env: Environment, text: str) -> bool:
+    try:
+        AllowedOrigins([text])
+    except MalformedOrigin:
+        env.refuse(f"ALLOWED_ORIGINS has {text!r}, which is no origin: give scheme, host and perhaps a port.")
+        return False
+    return True
 
 
 def _is_network(env: Environment, text: str) -> bool:

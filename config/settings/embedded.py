@@ -29,7 +29,7 @@ def _local_secret() -> str:
 
 SECRET_KEY = env.text("SECRET_KEY") or _local_secret()
 JWT_KEYS = env.key_ring("JWT_KEYS", env.text("JWT_KEYS")) or {"local": SECRET_KEY}
-SMS_BACKEND = env.one_of("SMS_BACKEND", ("file", "sns"), "file")
+SMS_BACKEND = env.one_of("SMS_BACKEND", ("file", "sns", "webhook"), "file")
 ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
 ALLOWED_ORIGINS = ALLOWED_ORIGINS or ["http://127.0.0.1:*", "http://localhost:*"]
 

@@ -12,6 +12,7 @@ from redis.asyncio import Redis as AsyncRedis
 
 from accounts import stores as accounts_stores
 from accounts.services.sms import FileSmsSender, SmsSender, SnsSmsSender
+from accounts.services.sms_webhook import WebhookSmsSender
 from config.settings.kafka import uses_iam
 from foundation.kernel.clock import Clock, SystemClock
 from foundation.kernel.cursors import CursorCodec
@@ -91,4 +92,6 @@ class Clients:
         if settings.SMS_BACKEND == "sns":
             config = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2, "mode": "standard"})
             return SnsSmsSender(boto3.client("sns", region_name=settings.AWS_REGION, config=config))
-        raise ImproperlyConfigured(f"SMS_BACKEND must be file or sns, not {settings.SMS_BACKEND!r}")
+        if settings.SMS_BACKEND == "webhook":
+            return WebhookSmsSender(settings.SMS_WEBHOOK_URL, secret=settings.SMS_WEBHOOK_SECRET)
+        raise ImproperlyConfigured(f"SMS_BACKEND must be file, sns or webhook, not {settings.SMS_BACKEND!r}")

@@ -12,17 +12,20 @@ import accounts.parts
 import chats.parts
 import delivery.parts
 import messaging.parts
+import staff.desk
 from accounts.services.guard import LoginPolicy
 from accounts.services.registration import Registration
 from accounts.stores.users import UserStore
 from chats.api.views import INVITATIONS
 from config.wiring.clients import Clients
+from config.wiring.commands import TABLES
+from config.wiring.recovery import recovery
 from demo.seeder import DemoSeeder, DemoServices
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.health import EngineProbes
 from foundation.rest.throttling import READS, WRITES, UserLimits
 from foundation.stores.redis.control import RevocationChannel
-from foundation.stores.redis.limits import FallbackRateLimiter, Limit, RateLimiter
+from foundation.stores.redis.limits import AsyncRateLimiter, FallbackRateLimiter, LeasingRateLimiter, Limit
 from messaging.stores.messages import ChatCreationKeys
 
 
@@ -31,6 +34,7 @@ class Web:
 
     def __init__(self) -> None:
         clients = self.clients = Clients()
+        gateway_id = f"gw-{secrets.token_hex(6)}"
         self.accounts = accounts.parts.assemble(
             accounts.parts.Engines(
                 database=clients.database,
@@ -50,27 +54,38 @@ class Web:
             clock=clients.clock,
             ids=clients.ids,
         )
+        self.messaging = messaging.parts.assemble(
+            clients.database,
+            posting=chats.parts.assemble_posting(clients.database),
+            producer=clients.producer,
+            redis=clients.async_redis,
+            options=messaging.parts.MessagingOptions(
+                gateway_id=gateway_id,
+                secret=settings.SECRET_KEY,
+                former_secrets=settings.SECRET_KEY_FALLBACKS,
+                send_rate=settings.SEND_RATE,
+                send_burst=settings.SEND_BURST,
+            ),
+            cursors=clients.cursors,
+            clock=clients.clock,
+            ids=clients.ids,
+        )
         self.chats = chats.parts.assemble(
             clients.database,
             users=self.accounts.directory,
             creation_keys=ChatCreationKeys(clients.database),
+            log=self.messaging.log,
             producer=clients.producer,
             cursors=clients.cursors,
             clock=clients.clock,
             ids=clients.ids,
         )
-        self.messaging = messaging.parts.assemble(
-            clients.database,
-            posting=self.chats.posting,
-            producer=clients.producer,
-            options=messaging.parts.MessagingOptions(send_rate=settings.SEND_RATE, send_burst=settings.SEND_BURST),
-            clock=clients.clock,
-            ids=clients.ids,
-        )
         self.delivery = delivery.parts.assemble(
             clients.database,
+            users=self.accounts.directory,
             chats=self.chats,
             messaging=self.messaging,
+            redis=clients.async_redis,
             cursors=clients.cursors,
             clock=clients.clock,
         )
@@ -81,7 +96,7 @@ class Web:
             redis=clients.async_redis,
             channel_layer=get_channel_layer,
             options=delivery.parts.GatewayOptions(
-                gateway_id=f"gw-{secrets.token_hex(6)}",
+                gateway_id=gateway_id,
                 allowed_origins=settings.ALLOWED_ORIGINS,
                 allowed_hosts=settings.ALLOWED_HOSTS,
                 token_grace=settings.TOKEN_GRACE,
@@ -92,14 +107,33 @@ class Web:
         )
         self.client_address = ClientAddress(settings.TRUSTED_PROXIES)
         self.user_limits = UserLimits(
-            FallbackRateLimiter(RateLimiter(clients.redis)),
+            FallbackRateLimiter(LeasingRateLimiter(AsyncRateLimiter(clients.async_redis))),
             [
                 Limit(READS, rate=settings.READ_RATE, burst=settings.READ_BURST),
                 Limit(WRITES, rate=settings.WRITE_RATE, burst=settings.WRITE_BURST),
                 Limit(INVITATIONS, rate=settings.INVITE_RATE, burst=settings.INVITE_BURST),
             ],
         )
-        self.probes = EngineProbes(clients.probes())
+        self.probes = EngineProbes({**clients.probes(), "gateway": self.gateway.hub.require_open})
+
+    @cached_property
+    def desk(self) -> staff.desk.Desk:
+        """What staff works with."""
+        clients = self.clients
+        return staff.desk.assemble_desk(
+            staff.desk.Apps(accounts=self.accounts, chats=self.chats, messaging=self.messaging, delivery=self.delivery),
+            staff.desk.DeskEngines(
+                database=clients.database,
+                redis=clients.redis,
+                kafka=clients.kafka_options,
+                probes=self.probes,
+                tables=TABLES,
+            ),
+            recovery=recovery,
+            address_of=self.client_address,
+            clock=clients.clock,
+            redacts_erased=settings.ERASED_MESSAGES == "redact",
+        )
 
     @cached_property
     def demo(self) -> DemoSeeder:
@@ -120,14 +154,18 @@ class Web:
         )
 
     def start(self) -> None:
-        """Run the asynchronous services on this thread's event loop."""
+        """Run the asynchronous services on this thread's event loop, and enter the list of homes."""
         self.clients.loop.attach()
+        self._serving_peers = self.clients.loop.submit(self.messaging.peers.run())
 
     async def close(self) -> None:
-        """Shut down in order: sockets, acknowledgements, drafts, reads, events for Kafka, connections."""
+        """Shut down in order: list of homes, sockets, marks, drafts, reads, events, connections."""
+        await self.messaging.peers.leave()
         await self.gateway.hub.drain()
-        await self.delivery.acks.close()
+        await self.delivery.marks.close()
+        await self.messaging.peers.refuse()
         await self.messaging.committer.close()
+        await self.messaging.peers.close()
         await self.messaging.history.close()
         await asyncio.to_thread(self.clients.producer.close)
         await self.clients.database.on_loop.wire.close()

@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+import config.wiring.recovery
 import config.wiring.web  # noqa: F401 - importing the stores declares their patterns
 from foundation.stores.dynamodb.patterns import declared
 
@@ -12,7 +13,7 @@ HEADINGS = ("Access pattern", "Table", "Index", "Operation", "Key", "Consistency
 PREFACE = """# Access patterns
 
 Every way in which Parley touches DynamoDB, by table. Made by `manage.py access_patterns --write` from the declarations
-beside the stores (ADR-008). There is no `Scan`.
+beside the stores (ADR-008). No service scans: `Scan (offline)` is of operators' commands with `--all`, which say so.
 
 """
 

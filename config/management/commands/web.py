@@ -7,8 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-# As many connections can wait to be accepted when all clients of a process reconnect at once.
-BACKLOG = 2048
+from foundation.server.listening import describe_endpoint, share_endpoint
 
 
 class Command(BaseCommand):
@@ -20,6 +19,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
         parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")), help="default 8000")
+        parser.add_argument(
+            "--reuse-port",
+            action="store_true",
+            help="share the port with other processes that have this option; on Linux, connections spread over them "
+            "(ADMIN_PORT is not shared: give each process its own)",
+        )
         parser.add_argument(
             "--insecure",
             action="store_true",
@@ -58,7 +63,7 @@ class Command(BaseCommand):
         )
         ParleyServer(
             application,
-            endpoints=list(_endpoints(options["host"], options["port"])),
+            endpoints=list(_endpoints(options["host"], options["port"], shared=options["reuse_port"])),
             limits=limits,
             ready_callable=parts.start,
             before_shutdown=parts.close,
@@ -66,13 +71,14 @@ class Command(BaseCommand):
         ).run()
 
 
-def _endpoints(host: str, port: int) -> Iterator[str]:
-    """The endpoints of clients and of operators, in Twisted's form, where a colon in an address is escaped."""
-    addresses = [(host, port)]
+def _endpoints(host: str, port: int, *, shared: bool) -> Iterator[str]:
+    """The endpoints of clients and of operators. Raises `CommandError`."""
+    try:
+        yield share_endpoint(host, port) if shared else describe_endpoint(host, port)
+    except OSError as error:
+        raise CommandError(f"Port {port} of {host} cannot be shared: {error}.") from error
     if settings.ADMIN_PORT:
-        addresses.append((settings.ADMIN_HOST, settings.ADMIN_PORT))
-    for interface, number in addresses:
-        yield f"tcp:port={number}:interface={interface.replace(':', chr(92) + ':')}:backlog={BACKLOG}"
+        yield describe_endpoint(settings.ADMIN_HOST, settings.ADMIN_PORT)
 
 
 def listens_on_loopback(host: str) -> bool:

@@ -1,0 +1,56 @@
+"""What a check has found, and the report of a whole run."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One disagreement. `detail` says in a sentence what is wrong and what repairs it."""
+
+    kind: str
+    detail: str = ""
+    chat_id: str | None = None
+    sequence: int | None = None
+    user_id: str | None = None
+    repaired: bool = False
+
+    def mended(self) -> "Finding":
+        return replace(self, repaired=True)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "chat_id": self.chat_id,
+            "sequence": self.sequence,
+            "user_id": self.user_id,
+            "detail": self.detail,
+            "repaired": self.repaired,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`checked` counts what was looked at: chats, users, or checks. `notes` are sentences about how."""
+
+    findings: Sequence[Finding]
+    checked: int
+    notes: Sequence[str] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left to do: nothing was found, or all of it was repaired."""
+        return all(finding.repaired for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "findings": [finding.to_json() for finding in self.findings],
+            "checked": self.checked,
+            "notes": list(self.notes),
+        }
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """By subject, then by sequence, so that two runs print the same."""
+    return sorted(findings, key=lambda each: (each.chat_id or "", each.user_id or "", each.sequence or 0, each.kind))

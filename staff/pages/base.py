@@ -1,0 +1,83 @@
+"""The base of the pages: permissions, actions, problems."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.views import View
+
+from foundation.kernel.errors import Forbidden, Malformed, ParleyError
+from foundation.rest.problems import status_of
+from foundation.rest.views import given
+from staff.desk import Desk
+from staff.permissions import NAMES
+from staff.services.audit_log import Actor
+from staff.services.people import Order
+
+if TYPE_CHECKING:  # the site imports the pages
+    from staff.pages.site import StaffSite
+
+PAGE_SIZE = 50
+
+Do = Callable[..., HttpResponseBase | None]
+
+
+class StaffPage(View):
+    """`permission` is for looking. `actions` maps what can be posted to the permission that it needs; the method
+    `do_<action>` does it and may return a response of its own.
+    """
+
+    http_method_names = ["get", "head", "post"]
+    permission: ClassVar[str]
+    actions: ClassVar[Mapping[str, str]] = {}
+    template: ClassVar[str]
+    site: "StaffSite" = given(object)  # type: ignore[assignment]
+    desk: Desk = given(Desk)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            require_permission(request, self.permission)
+            return super().dispatch(request, *args, **kwargs)
+        except PermissionDenied:
+            return self._problem(request, Forbidden())
+        except ParleyError as error:
+            return self._problem(request, error)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        action = request.POST.get("action", "")
+        if action not in self.actions:
+            raise Malformed("The page does not offer this action")
+        require_permission(request, self.actions[action])
+        do: Do = getattr(self, f"do_{action}")
+        return do(request, *args, **kwargs) or redirect(request.get_full_path())
+
+    def render(self, request: HttpRequest, *, title: str, status: int = 200, **context: Any) -> HttpResponseBase:
+        return self._response(request, self.template, status, {"title": title, **context})
+
+    def order(self, request: HttpRequest) -> Order:
+        return Order(by=self.actor(request), reason=request.POST.get("reason", ""))
+
+    def actor(self, request: HttpRequest) -> Actor:
+        return Actor(name=request.user.get_username(), source=self.desk.address_of(request))
+
+    def _problem(self, request: HttpRequest, error: ParleyError) -> HttpResponseBase:
+        context = {"title": error.title, "detail": error.detail}
+        return self._response(request, "staff/problem.html", status_of(error), context)
+
+    def _response(
+        self, request: HttpRequest, template: str, status: int, context: Mapping[str, Any]
+    ) -> HttpResponseBase:
+        may = {codename: request.user.has_perm(f"staff.{codename}") for codename in NAMES}
+        return TemplateResponse(
+            request, template, {**self.site.each_context(request), "may": may, **context}, status=status
+        )
+
+
+def require_permission(request: HttpRequest, codename: str) -> None:
+    """Raises `PermissionDenied`."""
+    if not request.user.has_perm(f"staff.{codename}"):
+        raise PermissionDenied

@@ -1,0 +1,125 @@
+"""The admin site: its pages, who may enter, and the second factor."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils.decorators import method_decorator
+from django.utils.safestring import mark_safe
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+from django_otp import login as verify_login
+from django_otp import user_has_device
+
+from staff.desk import Desk
+from staff.pages.audit import AuditPage
+from staff.pages.base import StaffPage
+from staff.pages.chats import ChatPage
+from staff.pages.connections import ConnectionsPage
+from staff.pages.engines import EnginesPage
+from staff.pages.login import EnrolmentForm, StaffLoginForm, may_enrol, qr_code
+from staff.pages.people import PeoplePage, PersonPage
+from staff.services import second_factor
+from staff.services.audit_log import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A page. Those with a `label` are in the menu."""
+
+    route: str
+    name: str
+    page: type[StaffPage]
+    label: str = ""
+
+
+ENTRIES = (
+    Entry("people/", "people", PeoplePage, "People"),
+    Entry("people/<str:user_id>/", "person", PersonPage),
+    Entry("chats/<str:chat_id>/", "chat", ChatPage),
+    Entry("connections/", "connections", ConnectionsPage, "Connections"),
+    Entry("engines/", "engines", EnginesPage, "Engines"),
+    Entry("audit/", "audit", AuditPage, "Audit log"),
+)
+
+
+class StaffSite(AdminSite):
+    """`requires_totp`: whoever has no device sees only the page that enrols one."""
+
+    site_header = "Parley"
+    site_title = "Parley staff"
+    index_title = "Staff"
+    site_url = None
+    index_template = "staff/index.html"
+    login_template = "staff/login.html"
+
+    def __init__(self, desk: Desk, *, requires_totp: bool) -> None:
+        super().__init__()
+        self._desk = desk
+        self._requires_totp = requires_totp
+        self.login_form = partial(  # type: ignore[assignment]
+            StaffLoginForm, attempts=desk.attempts, address_of=desk.address_of
+        )
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        if not super().has_permission(request):
+            return False
+        is_verified: bool = request.user.is_verified()  # type: ignore[union-attr]
+        return is_verified or not (self._requires_totp or user_has_device(request.user))
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        pages = [
+            path(entry.route, self.admin_view(entry.page.as_view(site=self, desk=self._desk)), name=entry.name)
+            for entry in ENTRIES
+        ]
+        return [path("totp/", self.enrol, name="totp"), *pages, *super().get_urls()]
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        menu = [
+            {
+                "name": entry.label,
+                "object_name": entry.name,
+                "admin_url": reverse(f"admin:{entry.name}"),
+                "view_only": True,
+            }
+            for entry in ENTRIES
+            if entry.label and request.user.has_perm(f"staff.{entry.page.permission}")
+        ]
+        own = {"name": "Parley", "app_label": "staff", "app_url": reverse("admin:index"), "models": menu}
+        return [*([own] if menu and app_label is None else []), *super().get_app_list(request, app_label)]
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if self._requires_totp and may_enrol(request.user):
+            return redirect("admin:totp")
+        return super().login(request, extra_context)
+
+    @method_decorator((never_cache, csrf_protect))
+    def enrol(self, request: HttpRequest) -> HttpResponseBase:
+        """Give whoever has no device a key, and accept it once a code proves that it arrived."""
+        user = request.user
+        if not (isinstance(user, User) and may_enrol(user)):
+            return redirect("admin:index")
+        device = second_factor.pending_device(user)
+        form = EnrolmentForm(request.POST or None)
+        if form.is_valid():
+            actor = Actor(user.get_username(), self._desk.address_of(request))
+            if second_factor.confirm(device, form.cleaned_data["otp_token"], by=actor):
+                verify_login(request, device)
+                return redirect("admin:index")
+            form.add_error("otp_token", "This is not the current code.")
+        context = {
+            **self.each_context(request),
+            "title": "Second factor",
+            "form": form,
+            "uri": device.config_url,
+            # Made of digits and letters by the library.
+            "qr_code": mark_safe(qr_code(device.config_url)),  # noqa: S308
+        }
+        return TemplateResponse(request, "staff/totp.html", context)

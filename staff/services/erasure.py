@@ -1,0 +1,86 @@
+"""Erases a person: memberships, marks, sessions, claims and the account go; messages keep their places.
+
+The person is suspended first, so that nothing new appears meanwhile. The account goes last: until then a failed erasure
+can be repeated.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accounts.domain import User
+from accounts.services.records import UserRecords
+from accounts.services.sessions import Sessions
+from accounts.services.suspension import Suspensions
+from chats.domain import ListedChat, Role
+from chats.services.members import Members
+from chats.services.records import ChatRecords
+from delivery.services.watermarks import Watermarks
+from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.loops import ServiceLoop
+from messaging.domain import Kind
+from staff.services.export import PersonExport
+
+if TYPE_CHECKING:  # it imports `people`, which imports this module
+    from staff.services.moderation import Moderation
+
+SUCCESSORS = 200
+"""Members among whom the new owner of a group is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a person has left something."""
+
+    records: UserRecords
+    sessions: Sessions
+    suspensions: Suspensions
+    members: Members
+    chats: ChatRecords
+    watermarks: Watermarks
+    loop: ServiceLoop
+
+
+class Erasure:
+    """With `moderation`, the person's messages are deleted too; without, they stay."""
+
+    def __init__(self, places: Places, *, export: PersonExport, moderation: "Moderation | None" = None) -> None:
+        self._places = places
+        self._export = export
+        self._moderation = moderation
+
+    def erase(self, user: User) -> None:
+        """Raises `UserNotFound` if it is already done."""
+        user_id = user.user_id
+        self._places.suspensions.suspend(user_id)
+        for chat in list(self._export.list_chats(user_id)):
+            self._redact(chat.state.chat.chat_id, user_id)
+            self._leave(chat, user_id)
+        self._places.loop.run(self._places.watermarks.erase(user_id))
+        self._places.sessions.revoke_all(user_id)
+        self._places.records.erase(user)
+
+    def _redact(self, chat_id: ChatId, user_id: UserId) -> None:
+        if self._moderation is None:
+            return
+        for message in self._export.own_messages(chat_id, user_id):
+            if message.kind is Kind.MESSAGE and message.deleted_at is None:
+                self._moderation.redact(message, by=user_id)
+
+    def _leave(self, listed: ListedChat, user_id: UserId) -> None:
+        """Leave a group, whose owner hands it over first. Nobody can leave a direct chat: its membership is ended."""
+        chat_id = listed.state.chat.chat_id
+        is_owner = listed.membership.role is Role.OWNER
+        if listed.state.chat.is_direct or (is_owner and not self._hand_over(chat_id, user_id)):
+            self._places.chats.end_membership(chat_id, user_id)
+        else:
+            self._places.members.remove(chat_id, user_id, user_id)
+
+    def _hand_over(self, chat_id: ChatId, owner_id: UserId) -> bool:
+        """Make the longest-standing admin the owner, or else the longest-standing member. False if there is nobody."""
+        page = self._places.chats.list_members(chat_id, limit=SUCCESSORS)
+        others = [each for each in page.memberships if each.user_id != owner_id]
+        if not others:
+            return False
+        successor = min(others, key=lambda each: (each.role is not Role.ADMIN, each.joined_at))
+        self._places.members.change_role(chat_id, owner_id, successor.user_id, Role.OWNER)
+        return True
