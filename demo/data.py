@@ -1,6 +1,8 @@
 """The demo's people, chats and messages. The phone numbers are in a range reserved for fiction."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from messaging.domain import Kind
 
 PEOPLE = {
     "Ada Moreau": "+12025550110",
@@ -12,10 +14,22 @@ PEOPLE = {
 
 
 @dataclass(frozen=True, slots=True)
+class DemoChange:
+    """A change of the message `target`: an edit to `text`, a reaction with `emoji`, a deletion or a pin."""
+
+    person: str
+    kind: Kind
+    target: int
+    text: str = ""
+    emoji: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DemoChat:
     """A chat to create. The first member is its creator; a direct chat has no name.
 
-    `messages` are pairs of sender and text. `read` has the last read sequence of each member.
+    `messages` are pairs of sender and text, "@" before a full name is a mention; `replies` maps messages to those they
+    reply to. `changes` come after the messages. `read` has the last read sequence of each member.
     """
 
     key: str
@@ -23,6 +37,8 @@ class DemoChat:
     members: tuple[str, ...]
     messages: tuple[tuple[str, str], ...]
     read: dict[str, int]
+    replies: dict[int, int] = field(default_factory=dict)
+    changes: tuple[DemoChange, ...] = ()
 
 
 ADA, BEN, CHIARA, DEV, EMI = PEOPLE
@@ -59,7 +75,8 @@ CHATS = (
             (BEN, "Then eight kilometres, and pancakes after."),
             (DEV, "Now you are talking."),
         ),
-        read={BEN: 4, ADA: 4, DEV: 4, EMI: 4},
+        read={BEN: 5, ADA: 5, DEV: 5, EMI: 5},
+        changes=(DemoChange(DEV, Kind.DELETION, 2),),
     ),
     DemoChat(
         key="chiara-emi",
@@ -106,11 +123,21 @@ CHATS = (
             (EMI, "Perfect. I bring the fondue pot."),
             (CHIARA, "What is the weather like?"),
             (DEV, "Snow on Friday night, then two days of sun."),
-            (ADA, "I made a list of what is still missing: firewood, coffee, and a deck of cards."),
+            (ADA, "What is still missing: **firewood**, **coffee**, and a deck of cards. @Ben Okafor, any of it?"),
             (BEN, "Cards: me. Coffee: also me, I have seen what you call coffee."),
             (ADA, "Rude. Correct, but rude."),
         ),
-        read={ADA: 11, BEN: 11, CHIARA: 8, DEV: 8, EMI: 6},
+        read={ADA: 18, BEN: 18, CHIARA: 18, DEV: 18, EMI: 6},
+        replies={4: 3, 10: 9},
+        changes=(
+            DemoChange(ADA, Kind.PIN, 5),
+            DemoChange(CHIARA, Kind.REACTION, 4, emoji="😂"),
+            DemoChange(EMI, Kind.REACTION, 4, emoji="😂"),
+            DemoChange(CHIARA, Kind.REACTION, 8, emoji="🎉"),
+            DemoChange(DEV, Kind.REACTION, 10, emoji="😂"),
+            DemoChange(CHIARA, Kind.REACTION, 10, emoji="👍"),
+            DemoChange(DEV, Kind.EDIT, 8, text="Snow on Friday night, then three days of sun!"),
+        ),
     ),
     DemoChat(
         key="ada-ben",
@@ -123,6 +150,11 @@ CHATS = (
             (BEN, "That was quick, thank you!"),
             (BEN, "One more thing: do we name the chapter after the route or after the hut?"),
         ),
-        read={ADA: 3, BEN: 5},
+        read={ADA: 3, BEN: 7},
+        replies={4: 3},
+        changes=(
+            DemoChange(BEN, Kind.REACTION, 3, emoji="❤️"),
+            DemoChange(ADA, Kind.REACTION, 1, emoji="👍"),
+        ),
     ),
 )

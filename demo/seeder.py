@@ -1,6 +1,6 @@
 """Seeds the demo's users, chats and messages through the services."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
@@ -10,13 +10,14 @@ from accounts.services.registration import Registration
 from accounts.services.sessions import Sessions
 from chats.domain import ChatDraft, ChatState, ChatType
 from chats.services.creation import ChatCreation
+from delivery.domain import Mark
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from demo.data import CHATS, PEOPLE, DemoChat
 from foundation.kernel.errors import Invalid
-from foundation.kernel.ids import UserId
+from foundation.kernel.ids import ChatId, UserId
 from foundation.kernel.loops import ServiceLoop
-from messaging.domain import Draft
+from messaging.domain import Action, Draft, Kind
 from messaging.services.committer import Committer
 
 PAGE_SIZE = 200
@@ -67,15 +68,13 @@ class DemoSeeder:
 
     def _seed_chat(self, demo_chat: DemoChat, users: Mapping[str, User]) -> None:
         state = self._find_or_create_chat(demo_chat, users)
-        if state.last_sequence >= len(demo_chat.messages):
+        if state.last_sequence >= len(demo_chat.messages) + len(demo_chat.changes):
             return
         chat_id = state.chat.chat_id
-        for index, (name, text) in enumerate(demo_chat.messages):
-            sender = users[name].user_id
-            draft = Draft(chat_id, sender, f"demo-{demo_chat.key}-{index}", text)
+        for draft in (*_messages(demo_chat, chat_id, users), *_changes(demo_chat, chat_id, users)):
             self._services.loop.run(self._services.committer.send(draft))
         for name, sequence in demo_chat.read.items():
-            self._services.watermarks.acknowledge(users[name].user_id, chat_id, sequence)
+            self._services.loop.run(self._services.watermarks.move(users[name].user_id, chat_id, Mark.READ, sequence))
 
     def _find_or_create_chat(self, demo_chat: DemoChat, users: Mapping[str, User]) -> ChatState:
         creator, *others = (users[name].user_id for name in demo_chat.members)
@@ -89,10 +88,38 @@ class DemoSeeder:
         """Search the creator's inbox: an idempotency key of chat creation expires after a day."""
         cursor: str | None = None
         while True:
-            page = self._services.inbox.list_chats(creator_id, limit=PAGE_SIZE, cursor=cursor)
+            listing = self._services.inbox.list_chats(creator_id, limit=PAGE_SIZE, cursor=cursor)
+            page = self._services.loop.run(listing)
             for entry in page.entries:
                 chat = entry.listed.state.chat
                 if chat.name == name and chat.created_by == creator_id:
                     return entry.listed.state
             if (cursor := page.next_cursor) is None:
                 return None
+
+
+def _messages(demo_chat: DemoChat, chat_id: ChatId, users: Mapping[str, User]) -> Iterator[Draft]:
+    for index, (name, text) in enumerate(demo_chat.messages):
+        yield Draft(
+            chat_id,
+            users[name].user_id,
+            f"demo-{demo_chat.key}-{index}",
+            text,
+            reply_to=demo_chat.replies.get(index + 1),
+            mentions=tuple(user.user_id for user in users.values() if f"@{user.display_name}" in text),
+        )
+
+
+def _changes(demo_chat: DemoChat, chat_id: ChatId, users: Mapping[str, User]) -> Iterator[Draft]:
+    for index, change in enumerate(demo_chat.changes):
+        has_action = change.kind in (Kind.REACTION, Kind.PIN)
+        yield Draft(
+            chat_id,
+            users[change.person].user_id,
+            f"demo-{demo_chat.key}-change-{index}",
+            change.text,
+            kind=change.kind,
+            target=change.target,
+            emoji=change.emoji,
+            action=Action.ADD if has_action else None,
+        )

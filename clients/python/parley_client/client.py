@@ -1,52 +1,21 @@
-"""The client: one WebSocket at a time, with reconnect, resend, sync and acknowledgements."""
+"""The client: ordered chats, safe sends, folded logs and marks over one connection."""
 
 import asyncio
-import contextlib
-import json
-import logging
-import random
-import uuid
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from parley_client.connection import Connection, Ended, Frame, Target, Token, Url
+from parley_client.log import ChatLog, Entry, Read, kind_of
+from parley_client.marks import Marks
+from parley_client.outbox import Outbox, retry_delay
+from parley_client.rest import base_of, request
+from parley_client.timeline import Timeline
 
-from parley_client.timeline import Message, Timeline
-
-log = logging.getLogger(__name__)
-
-Url = str | Callable[[], str]
-Token = str | Callable[[], Awaitable[str]]
-UNAUTHENTICATED, SESSION_REVOKED = 4401, 4403
 KEPT_FRAMES = 1_000
-ACK_INTERVAL = 0.2  # seconds
-DEFAULT_RETRY_AFTER = 0.5  # seconds
-
-
-class Ended(Exception):
-    """The session is over: it was revoked, or the server rejected the only token."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"the server closed the connection for good ({code})")
-        self.code = code
-
-
-class SendFailed(Exception):
-    """The server rejected a message and a retry would not help. `code` is the server's error code."""
-
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(f"{code}: {detail}")
-        self.code = code
-
-
-@dataclass(slots=True)
-class _PendingMessage:
-    chat_id: str
-    content: str
-    ack: "asyncio.Future[dict[str, Any]]"
+FLUSH_INTERVAL = 0.2  # seconds
+PAGE = 100
 
 
 class Client:
@@ -65,169 +34,215 @@ class Client:
         longest_pause: float = 5.0,
         acknowledge: bool = True,
     ) -> None:
-        self._url = url
-        self._token = token
-        self._first_pause = first_pause
-        self._longest_pause = longest_pause
+        self._target = Target(url, token, first_pause, longest_pause)
+        self._connection = Connection(self._target, self)
+        self.connected = self._connection.connected
         self._acknowledge = acknowledge
         self._timelines: dict[str, Timeline] = {}
+        self._logs: dict[str, ChatLog] = {}
         self._syncing: set[str] = set()
-        self._unacknowledged: set[str] = set()
-        self._pending: dict[str, _PendingMessage] = {}
-        self._delivered: asyncio.Queue[Message | Ended] = asyncio.Queue()
-        self._token_in_use = ""
-        self.user_id = ""
-        self._socket: ClientConnection | None = None
+        self._waiting_marks: dict[tuple[str, str], int] = {}
+        self._watched: dict[str, Sequence[str]] = {}
+        self._outbox = Outbox(self._connection.write)
+        self._delivered: asyncio.Queue[Entry | Ended] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.connected = asyncio.Event()
-        self.notices: deque[dict[str, Any]] = deque(maxlen=KEPT_FRAMES)
-        self.errors: deque[dict[str, Any]] = deque(maxlen=KEPT_FRAMES)
-        self._ended: Ended | None = None
-        self.connections = 0
-        self.closed_with: int | None = None
+        self.user_id = ""
+        self.marks = Marks(time.monotonic)
+        self.notices: deque[Frame] = deque(maxlen=KEPT_FRAMES)
+        self.errors: deque[Frame] = deque(maxlen=KEPT_FRAMES)
 
     async def __aenter__(self) -> "Client":
         self._spawn(self._run())
+        self._spawn(self._flush_marks_periodically())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._flush_acks()
+        await self._flush_marks()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._socket is not None:
-            await self._socket.close()
+        await self._connection.close()
+
+    @property
+    def connections(self) -> int:
+        """How many connections there have been."""
+        return self._connection.connections
+
+    @property
+    def closed_with(self) -> int | None:
+        return self._connection.closed_with
+
+    def reconnect(self) -> None:
+        """Abort the connection without a closing handshake, as a network change does, and connect again."""
+        self._connection.abort()
+
+    # Reading
 
     def follow(self, chat_id: str, *, last_seen: int = 0) -> Timeline:
-        """Deliver a chat's messages after `last_seen`: stored ones are fetched, new ones are pushed."""
+        """Deliver a chat's entries after `last_seen`: stored ones are fetched, new ones are pushed."""
         timeline = self._timelines.setdefault(chat_id, Timeline(last_seen=last_seen))
         if self.connected.is_set():
             self._spawn(self._sync(chat_id))
         return timeline
 
-    async def send(self, chat_id: str, content: str, *, client_message_id: str | None = None) -> dict[str, Any]:
-        """Send, resend after each reconnect, and return the server's `ack`. Raises `SendFailed` and `Ended`."""
-        if self._ended is not None:
-            raise self._ended
-        client_message_id = client_message_id or str(uuid.uuid4())
-        pending = _PendingMessage(chat_id, content, asyncio.get_running_loop().create_future())
-        self._pending[client_message_id] = pending
-        await self._send_message(client_message_id)
-        return await pending.ack
+    async def open(self, chat_id: str, *, limit: int = PAGE) -> ChatLog:
+        """Read the newest entries and the pins, follow the chat from there and keep its log. Raises `RequestFailed`.
 
-    async def messages(self) -> AsyncIterator[Message]:
+        A chat that is open already is not read again: a page ahead of its log would leave a gap.
+        """
+        log = self._logs.setdefault(chat_id, ChatLog())
+        if log.last:
+            return log
+        await self._load_page(log, chat_id, limit=limit)
+        self.follow(chat_id, last_seen=log.last)
+        path = f"/api/chats/{chat_id}/pins"
+        await self._load(log, path, {}, lambda read, answer: log.end_pins(read, answer["items"]))
+        return log
+
+    async def load_older(self, chat_id: str, *, limit: int = PAGE) -> bool:
+        """Read the page before the oldest entry of an open chat. Returns whether there is more."""
+        log = self._logs[chat_id]
+        return await self._load_page(log, chat_id, limit=limit, before_sequence=log.first)
+
+    async def messages(self) -> AsyncIterator[Entry]:
         """Yield the messages of all chats; each chat in order, without gaps. Raises `Ended`."""
+        async for entry in self.entries():
+            if kind_of(entry) == "message":
+                yield entry
+
+    async def entries(self) -> AsyncIterator[Entry]:
+        """Yield the entries of every kind, in place of `messages`. Raises `Ended`."""
         while True:
             yield await self._next()
 
-    async def read(self, count: int, *, within: float = 20.0) -> list[Message]:
+    async def read(self, count: int, *, within: float = 20.0) -> list[Entry]:
         """Return the next `count` messages. Raises `Ended`, and `TimeoutError` after `within` seconds."""
+        found: list[Entry] = []
         async with asyncio.timeout(within):
-            return [await self._next() for _ in range(count)]
+            while len(found) < count:
+                entry = await self._next()
+                if kind_of(entry) == "message":
+                    found.append(entry)
+        return found
 
-    async def _next(self) -> Message:
-        message = await self._delivered.get()
-        if isinstance(message, Ended):
-            self._delivered.put_nowait(message)
-            raise message
-        return message
+    async def _next(self) -> Entry:
+        entry = await self._delivered.get()
+        if isinstance(entry, Ended):
+            self._delivered.put_nowait(entry)
+            raise entry
+        return entry
 
-    def reconnect(self) -> None:
-        """Abort the connection without a closing handshake, as a network change does, and connect again."""
-        if self._socket is not None:
-            self._socket.transport.abort()
+    async def request(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
+        """Call the REST API with this client's token. Raises `RequestFailed`, and `OSError` without an answer."""
+        token = await self._target.get_token()
+        return await request(base_of(self._target.pick_url()), method, path, token=token, query=query, body=body)
+
+    async def _load_page(self, log: ChatLog, chat_id: str, **query: int) -> bool:
+        path = f"/api/chats/{chat_id}/messages"
+        page = await self._load(log, path, query, lambda read, answer: log.end_page(read, answer["messages"]))
+        return bool(page["has_more"])
+
+    async def _load(self, log: ChatLog, path: str, query: dict[str, int], end: Callable[[Read, Any], bool]) -> Any:
+        while True:
+            read = log.begin_read()
+            try:
+                answer = await self.request("GET", path, query=query)
+                if end(read, answer):
+                    return answer
+            finally:
+                log.cancel_read(read)
+
+    # Writing
+
+    async def send(
+        self,
+        chat_id: str,
+        content: str,
+        *,
+        reply_to: int | None = None,
+        mentions: Sequence[str] = (),
+        client_message_id: str | None = None,
+    ) -> Frame:
+        """Send, resend after each reconnect, and return the server's `ack`. Raises `SendFailed` and `Ended`."""
+        fields = {"content": content, "reply_to": reply_to, "mentions": list(mentions)}
+        return await self._outbox.post("send_message", chat_id, fields, client_message_id=client_message_id)
+
+    async def edit(self, chat_id: str, target: int, content: str, *, mentions: Sequence[str] = ()) -> Frame:
+        """Replace the text of an own message; answers and raises as `send`."""
+        fields = {"target": target, "content": content, "mentions": list(mentions)}
+        return await self._outbox.post("edit_message", chat_id, fields)
+
+    async def delete(self, chat_id: str, target: int) -> Frame:
+        """Delete a message; answers and raises as `send`."""
+        return await self._outbox.post("delete_message", chat_id, {"target": target})
+
+    async def react(self, chat_id: str, target: int, emoji: str, *, action: str = "add") -> Frame:
+        """Add or remove a reaction. The ack's `sequence` is None where nothing changes."""
+        return await self._outbox.post("react", chat_id, {"target": target, "emoji": emoji, "action": action})
+
+    async def pin(self, chat_id: str, target: int, *, action: str = "add") -> Frame:
+        """Add or remove a pin. The ack's `sequence` is None where nothing changes."""
+        return await self._outbox.post("pin", chat_id, {"target": target, "action": action})
+
+    # Marks
+
+    def mark_read(self, chat_id: str, sequence: int) -> None:
+        """The person has seen everything up to `sequence`. Calls are coalesced."""
+        self._move_mark("read", chat_id, sequence)
+
+    async def load_receipts(self, chat_id: str) -> None:
+        """Read every member's marks into `marks`; later ones arrive by themselves in chats of at most 100 members."""
+        query: dict[str, Any] = {"limit": 200}
+        while query.get("cursor", "first") is not None:
+            page = await self.request("GET", f"/api/chats/{chat_id}/receipts", query=query)
+            self.marks.add_receipts(chat_id, page["items"])
+            query["cursor"] = page["next_cursor"]
+
+    async def set_typing(self, chat_id: str, *, active: bool) -> None:
+        await self._connection.write({"type": "typing", "chat_id": chat_id, "active": active})
+
+    async def watch_presence(self, chat_id: str, user_ids: Sequence[str]) -> None:
+        """Get the presence of these members of the chat in `marks.presence`, in place of an earlier list."""
+        self._watched[chat_id] = list(user_ids)
+        await self._connection.write({"type": "watch_presence", "chat_id": chat_id, "user_ids": list(user_ids)})
+
+    async def set_privacy(self, **switches: bool) -> Any:
+        """Set `read_receipts` and `show_presence`; returns the user."""
+        return await self.request("PATCH", "/api/users/me", body=switches)
+
+    def _move_mark(self, kind: str, chat_id: str, sequence: int) -> None:
+        key = (kind, chat_id)
+        self._waiting_marks[key] = max(sequence, self._waiting_marks.get(key, 0))
+
+    async def _flush_marks_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_INTERVAL)
+            await self._flush_marks()
+
+    async def _flush_marks(self) -> None:
+        """Coalesce: one frame per chat, mark and interval, because the server rate-limits frames."""
+        while self._waiting_marks and self._connection.is_open:
+            (kind, chat_id), sequence = self._waiting_marks.popitem()
+            await self._connection.write({"type": kind, "chat_id": chat_id, "sequence": sequence})
 
     # Connection
 
     async def _run(self) -> None:
-        failures = 0
-        while not self._is_final(self.closed_with):
-            try:
-                url = self._url if isinstance(self._url, str) else self._url()
-                async with connect(url, additional_headers=await self._headers(), compression=None) as socket:
-                    hello = json.loads(await socket.recv())
-                    failures = 0
-                    await self._serve(socket, hello)
-            except ConnectionClosed as closed:
-                self.closed_with = closed.rcvd.code if closed.rcvd else None
-                failures += 1
-            except Exception as error:  # noqa: BLE001 - any failure, also of the token callable, is retried
-                log.info("connection failed: %r", error)
-                failures += 1
-            finally:
-                self._socket = None
-                self.connected.clear()
-                self._syncing.clear()
-            bound = min(self._longest_pause, self._first_pause * 2**failures)
-            await asyncio.sleep(random.uniform(0, bound))  # noqa: S311 - jitter, not a secret
-        self._end(Ended(self.closed_with or SESSION_REVOKED))
-
-    def _is_final(self, code: int | None) -> bool:
-        """A revoked session is final; so is a rejected token without a callable to get another."""
-        return code == SESSION_REVOKED or (code == UNAUTHENTICATED and isinstance(self._token, str))
-
-    def _end(self, ended: Ended) -> None:
-        """Fail every pending and future send, and every current and future read."""
-        self._ended = ended
-        for pending in self._pending.values():
-            if not pending.ack.done():
-                pending.ack.set_exception(ended)
-        self._pending.clear()
+        ended = await self._connection.run()
+        self._outbox.end(ended)
         self._delivered.put_nowait(ended)
 
-    async def _headers(self) -> dict[str, str]:
-        self._token_in_use = self._token if isinstance(self._token, str) else await self._token()
-        return {"Authorization": f"Bearer {self._token_in_use}"}
-
-    async def _reauthenticate(self) -> None:
-        """Keep the connection alive with a fresh token, if the token is a callable."""
-        if isinstance(self._token, str):
-            return
-        token = await self._token()
-        if token != self._token_in_use:
-            self._token_in_use = token
-            await self._write({"type": "authenticate", "access_token": token})
-
-    async def _serve(self, socket: ClientConnection, hello: dict[str, Any]) -> None:
-        self._socket = socket
+    async def on_open(self, hello: Frame) -> None:
         self.user_id = hello["user_id"]
-        self.connections += 1
-        background = [
-            asyncio.create_task(self._send_heartbeats(socket, hello["heartbeat_interval"])),
-            asyncio.create_task(self._flush_acks_periodically()),
-        ]
-        self.connected.set()
-        try:
-            await self._sync_all()
-            for client_message_id in list(self._pending):
-                await self._send_message(client_message_id)
-            async for text in socket:
-                await self._receive(json.loads(text))
-        finally:
-            for task in background:
-                task.cancel()
+        await self._sync_all()
+        await self._outbox.resend()
+        for chat_id, user_ids in list(self._watched.items()):
+            await self.watch_presence(chat_id, user_ids)
 
-    async def _send_heartbeats(self, socket: ClientConnection, interval: float) -> None:
-        while True:
-            await asyncio.sleep(interval)
-            with contextlib.suppress(ConnectionClosed):
-                await socket.send('{"type":"heartbeat"}')
-                await self._reauthenticate()
+    def on_lost(self) -> None:
+        self._syncing.clear()
 
-    async def _flush_acks_periodically(self) -> None:
-        while True:
-            await asyncio.sleep(ACK_INTERVAL)
-            await self._flush_acks()
-
-    async def _flush_acks(self) -> None:
-        """Coalesce: one frame per chat and interval, because the server rate-limits frames."""
-        while self._unacknowledged and self._socket is not None:
-            chat_id = self._unacknowledged.pop()
-            await self._write({"type": "ack", "chat_id": chat_id, "sequence": self._timelines[chat_id].last_seen})
-
-    # Frames
-
-    async def _receive(self, frame: dict[str, Any]) -> None:
+    async def on_frame(self, frame: Frame) -> None:
         match frame["type"]:
             case "message":
                 await self._deliver(frame["chat_id"], [frame])
@@ -238,7 +253,8 @@ class Client:
             case "ack":
                 await self._on_ack(frame)
             case "error":
-                await self._on_error(frame)
+                self.errors.append(frame)
+                self._spawn(self._on_error(frame))
             case "resync":
                 await self._sync_all()
             case "chat_created":
@@ -246,74 +262,59 @@ class Client:
                 self.follow(frame["chat_id"])
             case "membership_changed":
                 self.notices.append(frame)
+            case "receipts":
+                self.marks.add_receipts(frame["chat_id"], frame["marks"])
+            case "typing":
+                self.marks.on_typing(frame["chat_id"], frame["user_id"], active=frame["active"])
+            case "presence":
+                self.marks.presence[frame["user_id"]] = {name: frame[name] for name in frame if name != "type"}
 
-    async def _deliver(self, chat_id: str, messages: list[Message]) -> None:
+    async def _deliver(self, chat_id: str, entries: Iterable[Entry]) -> None:
         timeline = self._timelines.setdefault(chat_id, Timeline())
-        ready = timeline.take(messages)
-        for message in ready:
-            self._delivered.put_nowait(message)
+        ready = timeline.take(entries)
+        for entry in ready:
+            if (log := self._logs.get(chat_id)) is not None:
+                log.apply(entry)
+            self._delivered.put_nowait(entry)
         if ready and self._acknowledge:
-            self._unacknowledged.add(chat_id)
+            self._move_mark("ack", chat_id, timeline.last_seen)
         if timeline.has_gap:
             await self._sync(chat_id)
 
-    async def _on_sync_batch(self, frame: dict[str, Any]) -> None:
+    async def _on_sync_batch(self, frame: Frame) -> None:
         chat_id = frame["chat_id"]
         self._syncing.discard(chat_id)
         await self._deliver(chat_id, frame["messages"])
         if frame["has_more"] and chat_id not in self._syncing:
             await self._sync(chat_id)
 
-    async def _on_ack(self, frame: dict[str, Any]) -> None:
-        pending = self._pending.pop(frame["client_message_id"], None)
-        if pending is None:
+    async def _on_ack(self, frame: Frame) -> None:
+        entry = self._outbox.on_ack(frame, user_id=self.user_id)
+        if entry is None:
             return
-        if not pending.ack.done():
-            pending.ack.set_result(frame)
-        ids = {name: frame[name] for name in ("client_message_id", "chat_id", "message_id", "sequence", "created_at")}
-        body = {"sender_id": self.user_id, "content": pending.content, "content_type": "text/plain"}
-        await self._deliver(pending.chat_id, [{**ids, **body}])
+        if entry["kind"] == "message" and self._acknowledge:
+            self.mark_read(entry["chat_id"], entry["sequence"])
+        await self._deliver(entry["chat_id"], [entry])
 
-    async def _on_error(self, frame: dict[str, Any]) -> None:
-        self.errors.append(frame)
-        client_message_id, chat_id = frame.get("client_message_id"), frame.get("chat_id")
-        delay = frame.get("retry_after", DEFAULT_RETRY_AFTER)
-        if client_message_id in self._pending:
-            if frame["retryable"]:
-                self._spawn(self._retry(self._send_message, client_message_id, delay))
-                return
-            pending = self._pending.pop(client_message_id)
-            if not pending.ack.done():
-                pending.ack.set_exception(SendFailed(frame["code"], frame["detail"]))
-        elif chat_id in self._syncing:
-            self._syncing.discard(chat_id)
-            if frame["retryable"]:
-                self._spawn(self._retry(self._sync, chat_id, delay))
+    async def _on_error(self, frame: Frame) -> None:
+        chat_id = frame.get("chat_id", "")
+        if await self._outbox.on_error(frame) or chat_id not in self._syncing:
+            return
+        self._syncing.discard(chat_id)
+        if frame["retryable"]:
+            await asyncio.sleep(retry_delay(frame))
+            await self._sync(chat_id)
 
     async def _sync_all(self) -> None:
         for chat_id in list(self._timelines):
             await self._sync(chat_id)
 
     async def _sync(self, chat_id: str) -> None:
-        if chat_id not in self._syncing and self._socket is not None:
+        if chat_id not in self._syncing and self._connection.is_open:
             self._syncing.add(chat_id)
             last_seen = self._timelines[chat_id].last_seen
-            await self._write({"type": "sync_request", "chat_id": chat_id, "last_acked_sequence": last_seen})
-
-    async def _send_message(self, client_message_id: str) -> None:
-        if (pending := self._pending.get(client_message_id)) is not None:
-            draft = {"client_message_id": client_message_id, "chat_id": pending.chat_id, "content": pending.content}
-            await self._write({"type": "send_message", **draft})
-
-    async def _write(self, frame: dict[str, Any]) -> None:
-        """Drop the frame if there is no connection: every reconnect syncs and resends."""
-        if self._socket is not None:
-            with contextlib.suppress(ConnectionClosed):
-                await self._socket.send(json.dumps(frame))
-
-    async def _retry(self, call: Callable[[str], Awaitable[None]], argument: str, delay: float) -> None:
-        await asyncio.sleep(delay * random.uniform(1, 2))  # noqa: S311 - jitter, not a secret
-        await call(argument)
+            frame = {"type": "sync_request", "chat_id": chat_id, "last_acked_sequence": last_seen}
+            await self._connection.write(frame)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)

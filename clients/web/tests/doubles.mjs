@@ -83,17 +83,18 @@ export function fakeFetch(routes) {
   return fetch;
 }
 
-const EVENTS = "state chats message activity pending sent failed discarded watermark left ended".split(" ");
-
-export const EMPTY_INBOX = { "GET /api/chats": () => [200, { items: [], next_cursor: null }] };
+const EVENTS = [
+  ..."state chats entry message activity pending sent failed discarded left ended".split(" "),
+  ..."receipts typing presence".split(" "),
+];
 
 export function inboxOf(...chats) {
-  const items = chats.map(([chat_id, last_sequence]) => ({ chat_id, last_sequence }));
+  const items = chats.map(([chat_id, last_sequence]) => ({ chat_id, last_sequence, last_read_sequence: 0 }));
   return { "GET /api/chats": () => [200, { items, next_cursor: null }] };
 }
 
 /** A started client, online by default. `of(type)` lists the details of the events that it emitted. */
-export async function startClient({ routes = EMPTY_INBOX, storage = null, online = true, ...options } = {}) {
+export async function startClient({ routes = inboxOf(["other", 0]), storage = null, online = true, ...options } = {}) {
   FakeSocket.opened = [];
   const fetch = fakeFetch(routes);
   const session = new Session({ url: "http://here", storage, fetch });
@@ -136,6 +137,9 @@ export const ack = (id, sequence, { duplicate = false } = {}) => ({
   created_at: "now",
   duplicate,
 });
+
+export const change = (sequence, kind, target, fields = {}) =>
+  message(sequence, { kind, target, content: "", created_at: `t${sequence}`, ...fields });
 
 export const error = (code, fields) => ({ type: "error", code, detail: "", chat_id: "c", ...fields });
 

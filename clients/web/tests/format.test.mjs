@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { dayLabel, hue, initials, linkParts, phoneNumber } from "../static/app/format.js";
+import { dayLabel, hue, initials, joinNames, lastSeen, phoneNumber } from "../static/app/format.js";
 
 describe("Formats", () => {
   test("names become one or two letters", () => {
@@ -28,14 +28,16 @@ describe("Formats", () => {
     assert.equal(phoneNumber("0049 151.2345/678"), "+491512345678");
   });
 
-  test("only web addresses become links, and the text around them is kept", () => {
-    const text = 'see https://a.example/x?y=(1). "http://b.example" javascript:alert(1)';
-    const parts = linkParts(text);
-    assert.equal(parts.map(([, part]) => part).join(""), text);
-    assert.deepEqual(
-      parts.filter(([kind]) => kind === "link").map(([, part]) => part),
-      ["https://a.example/x?y=(1", "http://b.example"],
-    );
+  test("names are joined as a sentence has them", () => {
+    const cases = [[], ["Ada"], ["Ada", "Ben"], ["Ada", "Ben", "Emi"]].map(joinNames);
+    assert.deepEqual(cases, ["", "Ada", "Ada and Ben", "Ada, Ben and Emi"]);
+  });
+
+  test("last seen has the time, then the day", () => {
+    const now = new Date(2026, 0, 30, 9, 0);
+    assert.match(lastSeen(new Date(2026, 0, 30, 8, 15).toISOString(), now), /^last seen at 0?8:15/);
+    assert.match(lastSeen(new Date(2026, 0, 29, 8, 15).toISOString(), now), /^last seen yesterday at/);
+    assert.match(lastSeen(new Date(2026, 0, 3).toISOString(), now), /3/);
   });
 
   test("recent days are called Today and Yesterday", () => {

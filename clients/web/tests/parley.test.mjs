@@ -219,6 +219,7 @@ describe("Sending", () => {
         message_id: "msg_1",
         sequence: 1,
         created_at: "now",
+        kind: "message",
         sender_id: "me",
         content: "hello",
         content_type: "text/plain",
@@ -318,6 +319,16 @@ describe("Sending", () => {
     assert.equal(FakeSocket.last.sent("send_message").length, 3);
   });
 
+  test("a message that an earlier version queued is sent", async () => {
+    const storage = new FakeStorage();
+    const stored = { clientMessageId: "x", chatId: "c", content: "hello", queuedAt: 1 };
+    storage.setItem("parley.outbox.x", JSON.stringify(stored));
+    await startClient({ outbox: new Outbox({ storage }) });
+    assert.deepEqual(FakeSocket.last.sent("send_message"), [
+      { type: "send_message", client_message_id: "x", chat_id: "c", content: "hello" },
+    ]);
+  });
+
   test("queued messages survive a reload", async () => {
     const storage = new FakeStorage();
     const first = await startClient({ outbox: new Outbox({ storage }), online: false });
@@ -364,18 +375,23 @@ describe("Heartbeat", () => {
 });
 
 describe("Reading", () => {
-  test("acknowledgements are coalesced into one frame, and confirm emits the watermark", async () => {
-    const routes = {
-      ...inboxOf(),
-      "POST /api/chats/c/ack": ({ sequence }) => [200, { last_acked_sequence: sequence + 1 }],
-    };
-    const { client, of } = await startClient({ routes });
-    client.acknowledge("c", 3);
+  test("marks are coalesced into the furthest of each kind", async () => {
+    const { client } = await startClient();
     client.acknowledge("c", 4);
+    client.acknowledge("c", 3);
+    client.markRead("c", 2);
     mock.timers.tick(200);
     assert.deepEqual(FakeSocket.last.sent("ack"), [{ type: "ack", chat_id: "c", sequence: 4 }]);
-    await client.confirm("c", 4);
-    assert.deepEqual(of("watermark"), [{ chatId: "c", sequence: 5 }]);
+    assert.deepEqual(FakeSocket.last.sent("read"), [{ type: "read", chat_id: "c", sequence: 2 }]);
+  });
+
+  test("a mark that was made offline is sent after the connect", async () => {
+    const { client } = await startClient({ online: false });
+    client.markRead("c", 2);
+    mock.timers.tick(200);
+    FakeSocket.last.serverAccept();
+    await flushPromises();
+    assert.deepEqual(FakeSocket.last.sent("read"), [{ type: "read", chat_id: "c", sequence: 2 }]);
   });
 
   test("listAll reads every page", async () => {

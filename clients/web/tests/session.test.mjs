@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, mock, test } from "node:test";
 
 import { Session } from "../static/parley.js";
-import { EMPTY_INBOX, FakeSocket, FakeStorage, LOGIN, fakeFetch, flushPromises, startClient } from "./doubles.mjs";
+import { FakeSocket, FakeStorage, LOGIN, fakeFetch, flushPromises, inboxOf, startClient } from "./doubles.mjs";
 
 beforeEach(() => mock.timers.enable({ apis: ["setTimeout", "Date"] }));
 afterEach(() => mock.timers.reset());
 
 const REFRESHED = { session_id: "s", access_token: "token-2", refresh_token: "refresh-2", expires_in: 900 };
-const refreshing = { ...EMPTY_INBOX, "POST /api/auth/refresh": () => [200, REFRESHED] };
+const refreshing = { ...inboxOf(), "POST /api/auth/refresh": () => [200, REFRESHED] };
 
 function session(routes, storage = new FakeStorage()) {
   const fetch = fakeFetch(routes);

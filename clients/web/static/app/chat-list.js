@@ -3,6 +3,8 @@
 import { avatar } from "./avatar.js";
 import { h, icon, iconButton } from "./dom.js";
 import { fullTime, shortTime } from "./format.js";
+import { plainText } from "./markup.js";
+import { typingText } from "./presence.js";
 
 function themeButton(onclick) {
   const button = iconButton("moon", "Switch between light and dark", onclick);
@@ -14,14 +16,16 @@ export class ChatList {
   #chats;
   #people;
   #session;
+  #marks;
   #rows = new Map();
   #scheduled = false;
   #selected = null;
 
-  constructor({ chats, people, session, onNew, onTheme }) {
+  constructor({ chats, people, session, marks, onNew, onTheme }) {
     this.#chats = chats;
     this.#people = people;
     this.#session = session;
+    this.#marks = marks;
     this.list = h("ul.chat-list", { onkeydown: (event) => this.#onKeyDown(event) });
     this.filter = h("input", {
       type: "search",
@@ -103,14 +107,16 @@ export class ChatList {
   }
 
   #props(chat) {
-    const message = chat.last_message;
+    const message = this.#chats.lastMessage(chat);
     return {
       title: this.#chats.title(chat),
       avatarId: this.#chats.avatarId(chat),
       sender: message ? this.#sender(chat, message) : "",
-      text: message ? message.content.slice(0, 160) : chat.type === "group" ? "New group" : "Say hello",
+      text: message ? textOf(message) : chat.type === "group" ? "New group" : "Say hello",
+      typing: typingText(chat, { marks: this.#marks, people: this.#people }),
+      isOnline: this.#marks.presence(this.#chats.partner(chat))?.status === "online",
       at: message?.created_at ?? chat.created_at,
-      unread: this.#chats.unread(chat),
+      unread: chat.unread.count,
       muted: this.#chats.isMuted(chat),
       current: chat.chat_id === this.#selected,
     };
@@ -125,7 +131,7 @@ export class ChatList {
     const { unread } = props;
     const badge = h(props.muted ? "span.badge.is-muted" : "span.badge", {}, unread > 99 ? "99+" : String(unread));
     return [
-      avatar(props.avatarId, props.title, { group: chat.type === "group" }),
+      avatar(props.avatarId, props.title, { group: chat.type === "group", isOnline: props.isOnline }),
       h(
         "span.chat-text",
         {},
@@ -138,7 +144,10 @@ export class ChatList {
         h(
           "span.chat-bottom",
           {},
-          h("span.chat-last", { dir: "auto" }, props.sender ? `${props.sender}: ` : null, props.text),
+          props.typing
+            ? h("span.chat-last.is-typing", {}, props.typing)
+            : h("span.chat-last", { dir: "auto" }, props.sender ? `${props.sender}: ` : null, props.text),
+          props.isOnline ? h("span.sr-only", {}, " online") : null,
           props.muted ? icon("muted", "Muted") : null,
           unread ? badge : null,
           unread ? h("span.sr-only", {}, " unread") : null,
@@ -154,4 +163,8 @@ export class ChatList {
     links[links.indexOf(document.activeElement) + step]?.focus();
     event.preventDefault();
   }
+}
+
+function textOf(message) {
+  return message.deleted_at ? "Deleted message" : plainText(message.content.slice(0, 300)).slice(0, 160);
 }

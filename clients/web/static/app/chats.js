@@ -1,13 +1,18 @@
 /**
  * The chats of the logged-in user, as the views show them.
  *
- * Emits `list` when any chat may have changed, `chat` (`{chatId, message}`) when one did, `members` (the chat's id)
+ * Emits `list` when any chat may have changed, `chat` (`{chatId, entry}`) when one did, `members` (the chat's id)
  * when its members did, and `left` (the chat) when the user is no longer a member.
  */
 
-const HISTORY_LIMIT = 50;
+import { changed, kindOf } from "../parley.js";
+import { ChatRequests } from "./chat-requests.js";
+import { Unread } from "./unread.js";
+
 const INBOX_LAG_MS = 60_000; // the inbox may lack a new chat for this long
-const NEW_CHAT = { muted_until: null, last_sequence: 0, last_acked_sequence: 0, last_message: null };
+const PAGE = 100;
+const MAX_PAGES_TO_UNREAD = 5;
+const NEW_CHAT = { muted_until: null, last_sequence: 0, unread_count: 0, last_message: null };
 
 export class Chats extends EventTarget {
   #parley;
@@ -15,7 +20,7 @@ export class Chats extends EventTarget {
   #people;
   #tabs;
   #chats = new Map();
-  #failures = new Map();
+  #errors = new Map();
   #loading = new Map();
 
   constructor({ parley, people, tabs }) {
@@ -25,23 +30,25 @@ export class Chats extends EventTarget {
     this.#people = people;
     this.#tabs = tabs;
     this.isLoaded = false;
+    this.requests = new ChatRequests({ session: this.#session, onChat: (chat) => this.#onChatAnswer(chat) });
     const on = (type, handler) => parley.addEventListener(type, ({ detail }) => handler(detail));
     on("chats", ({ items }) => this.#onChats(items));
-    on("message", (message) => this.#onMessage(message));
-    on("activity", (message) => this.#onActivity(message));
-    on("pending", ({ chatId, clientMessageId }) => this.#clearFailure(clientMessageId, chatId));
-    on("sent", ({ clientMessageId, message }) => this.#clearFailure(clientMessageId, message.chat_id));
-    on("discarded", ({ chatId, clientMessageId }) => this.#clearFailure(clientMessageId, chatId));
-    on("failed", ({ clientMessageId, chatId, error }) => {
-      this.#failures.set(clientMessageId, error);
-      this.#emitChange(chatId);
-    });
-    on("watermark", ({ chatId, sequence }) => this.#onWatermark(chatId, sequence));
+    on("entry", (entry) => this.#emitChange(entry.chat_id, entry));
+    on("activity", (entry) => this.#onActivity(entry));
+    for (const type of ["pending", "sent", "discarded"]) on(type, (draft) => this.#clearError(draft));
+    on("failed", (draft) => this.#onFailed(draft));
+    on("receipts", ({ chatId, marks }) => this.#onReceipts(chatId, marks));
+    on("typing", ({ chatId }) => this.#emitChange(chatId));
+    on("presence", () => this.#emitChange());
     on("left", ({ chatId }) => this.#onLeft(chatId));
     on("chat_created", (frame) => this.#onCreated(frame));
     on("membership_changed", (change) => this.#onMembershipChanged(change));
     people.addEventListener("change", () => this.#emitChange());
     tabs.addEventListener("message", ({ data }) => this.#onTabMessage(data));
+  }
+
+  get #myId() {
+    return this.#session.user?.user_id;
   }
 
   get(chatId) {
@@ -54,12 +61,9 @@ export class Chats extends EventTarget {
     return [...this.#chats.values()].sort((one, other) => (activeAt(one) < activeAt(other) ? 1 : -1));
   }
 
+  /** How many chats that are not muted have unread messages. */
   get unreadChats() {
-    return this.list().filter((chat) => this.unread(chat) && !this.isMuted(chat)).length;
-  }
-
-  unread(chat) {
-    return Math.max(0, chat.last_sequence - chat.read);
+    return this.list().filter((chat) => chat.unread.count && !this.isMuted(chat)).length;
   }
 
   isMuted(chat) {
@@ -68,134 +72,119 @@ export class Chats extends EventTarget {
 
   title(chat) {
     if (chat.type === "group") return chat.name;
-    const partner = this.#people.partner(chat.chat_id);
+    const partner = this.partner(chat);
     return (partner && this.#people.name(partner)) || "…";
+  }
+
+  /** The other person of a direct chat; undefined for groups. */
+  partner(chat) {
+    return chat.type === "direct" ? this.#people.partner(chat.chat_id) : undefined;
   }
 
   /** The id that determines the avatar's colour: the other person's, or the group's. */
   avatarId(chat) {
-    return (chat.type === "direct" && this.#people.partner(chat.chat_id)) || chat.chat_id;
+    return this.partner(chat) || chat.chat_id;
   }
 
-  /** The chat's queued and failed messages, oldest first: `{clientMessageId, content, queuedAt, state, error}`. */
+  /** The last message as it stands. */
+  lastMessage(chat) {
+    const { last_message: last } = chat;
+    return (last && this.#parley.log(chat.chat_id)?.find(last.sequence)) ?? last;
+  }
+
+  /** The chat's queued and failed messages, oldest first, each with its `error`. */
   pending(chatId) {
     return this.#parley.outbox
       .list()
-      .filter((entry) => entry.chatId === chatId)
-      .map((entry) => ({
-        ...entry,
-        error: entry.state === "failed" ? this.#failures.get(entry.clientMessageId) : null,
-      }));
+      .filter((draft) => draft.chatId === chatId && draft.type === "send_message")
+      .map((draft) => ({ ...draft, error: draft.state === "failed" ? this.#errors.get(draft.clientMessageId) : null }));
   }
 
   // Reading
 
-  /** Load the newest messages and follow the chat from there. Rejects if it cannot be read. */
+  /** Load the newest entries, back to the first unread one, and follow the chat. Rejects if it cannot be read. */
   async open(chatId) {
     const chat = this.#chats.get(chatId);
-    if (!chat || chat.messages) return;
-    const page = await this.#session.request("GET", `/api/chats/${chatId}/messages?limit=${HISTORY_LIMIT}`);
-    if (chat.messages) return;
-    chat.messages = page.messages.reverse();
-    chat.hasOlder = page.has_more;
-    this.#parley.follow(chatId, chat.messages.at(-1)?.sequence ?? 0);
+    if (!chat) return;
+    const log = await this.#parley.open(chatId);
+    for (let page = 0; page < MAX_PAGES_TO_UNREAD && log.hasOlder && log.first > chat.unread.mark; page += 1)
+      await this.#parley.loadOlder(chatId, { limit: PAGE });
     this.#emitChange(chatId);
   }
 
-  async loadOlder(chatId) {
+  async loadOlder(chatId, { limit } = {}) {
     const chat = this.#chats.get(chatId);
-    if (!chat?.hasOlder || chat.isLoadingOlder) return;
+    if (!chat || chat.isLoadingOlder) return;
     chat.isLoadingOlder = true;
     try {
-      const before = chat.messages[0].sequence;
-      const query = `before_sequence=${before}&limit=${HISTORY_LIMIT}`;
-      const page = await this.#session.request("GET", `/api/chats/${chatId}/messages?${query}`);
-      chat.messages.unshift(...page.messages.reverse());
-      chat.hasOlder = page.has_more;
+      await this.#parley.loadOlder(chatId, { limit });
     } finally {
       chat.isLoadingOlder = false;
     }
     this.#emitChange(chatId);
   }
 
-  /**
-   * The chat is on the screen. Acknowledges over the socket, which is cheaper for the server, unless an own message
-   * is not yet marked as delivered: then the response of `confirm` is needed.
-   */
-  markRead(chatId) {
+  /** Everything up to `sequence` was on the screen. */
+  markRead(chatId, sequence) {
     const chat = this.#chats.get(chatId);
-    const last = chat?.messages?.at(-1)?.sequence ?? 0;
-    if (!last) return;
-    const me = this.#session.user?.user_id;
-    const needsConfirm = chat.messages.some((each) => each.sequence > chat.delivered && each.sender_id === me);
-    if (needsConfirm && !chat.isConfirming) this.#confirm(chat, last);
-    else if (last > chat.read) this.#parley.acknowledge(chatId, last);
-    if (last > chat.read) {
-      chat.read = last;
-      this.#tabs.postMessage({ chatId, read: last });
-      this.#emitChange(chatId);
-    }
+    if (!chat || sequence <= chat.unread.mark) return;
+    this.#parley.markRead(chatId, sequence);
+    this.#moveReadMark(chat, sequence);
+    this.#tabs.postMessage({ chatId, read: sequence });
   }
 
-  /** One request at a time: the next `markRead` covers later messages. */
-  async #confirm(chat, sequence) {
-    chat.isConfirming = true;
-    await this.#parley.confirm(chat.chat_id, sequence).catch(() => {});
-    chat.isConfirming = false;
-    if (chat.delivered >= sequence) this.#emitChange(chat.chat_id);
+  #moveReadMark(chat, sequence) {
+    const isCertain = chat.unread.moveTo(sequence, {
+      last: chat.last_sequence,
+      unread: this.#unreadAfter(chat, sequence),
+    });
+    if (!isCertain) this.#parley.refresh();
+    this.#emitChange(chat.chat_id);
   }
 
-  async members(chatId) {
-    const members = await this.#parley.listAll(`/api/chats/${chatId}/members`);
-    this.#people.addNames(members);
+  /** The messages of others behind a mark; null if not all of them are loaded. */
+  #unreadAfter(chat, mark) {
+    const log = this.#parley.log(chat.chat_id);
+    if (!log || log.first > mark + 1) return null;
+    const isUnread = (entry) =>
+      entry.sequence > mark && kindOf(entry) === "message" && entry.sender_id !== this.#myId;
+    return log.timeline.filter(isUnread);
+  }
+
+  /** The members by user id. They are kept until they change. */
+  async members(chatId, { reload = false } = {}) {
     const chat = this.#chats.get(chatId);
-    if (chat) chat.memberCount = members.length;
+    if (chat?.members && !reload) return chat.members;
+    const items = await this.#parley.listAll(`/api/chats/${chatId}/members`);
+    this.#people.addNames(items);
+    const members = new Map(items.map((member) => [member.user_id, member]));
+    if (chat) Object.assign(chat, { members, role: members.get(this.#myId)?.role ?? chat.role });
     return members;
   }
 
   // Changing
 
+  /** Create a chat, or find the direct chat that exists; returns its id. */
   async create(draft, key) {
-    const chat = await this.#session.request("POST", "/api/chats", draft, { "Idempotency-Key": key });
-    if (!this.#chats.has(chat.chat_id)) {
-      this.#put({ ...NEW_CHAT, ...chat });
-      this.#emitChange(chat.chat_id);
-    }
+    const chat = await this.requests.create(draft, key);
     return chat.chat_id;
   }
 
-  async rename(chatId, name) {
-    this.#put(await this.#session.request("PATCH", `/api/chats/${chatId}`, { name }));
-    this.#tabs.postMessage({ refresh: true });
-    this.#emitChange(chatId);
-  }
-
   async mute(chatId, until) {
-    const mute = await this.#session.request("PUT", `/api/chats/${chatId}/mute`, { muted_until: until });
-    this.#chats.get(chatId).muted_until = mute.muted_until;
+    this.#chats.get(chatId).muted_until = await this.requests.mute(chatId, until);
     this.#tabs.postMessage({ refresh: true });
     this.#emitChange(chatId);
   }
 
   async leave(chatId) {
-    await this.#session.request("DELETE", `/api/chats/${chatId}/members/${this.#session.user.user_id}`);
+    await this.requests.removeMember(chatId, this.#myId);
     this.#onLeft(chatId);
   }
 
-  addMember(chatId, userId) {
-    return this.#session.request("POST", `/api/chats/${chatId}/members`, { user_id: userId, action: "add" });
-  }
-
-  removeMember(chatId, userId) {
-    return this.#session.request("DELETE", `/api/chats/${chatId}/members/${userId}`);
-  }
-
-  changeRole(chatId, userId, role) {
-    return this.#session.request("PATCH", `/api/chats/${chatId}/members/${userId}`, { role });
-  }
-
-  lookUp(phoneNumber) {
-    return this.#session.request("POST", "/api/users/lookup", { phone_number: phoneNumber });
+  #onChatAnswer(chat) {
+    this.#put(this.#chats.has(chat.chat_id) ? chat : { ...NEW_CHAT, ...chat });
+    this.#tabs.postMessage({ refresh: true });
+    this.#emitChange(chat.chat_id);
   }
 
   // Events of the protocol and of other tabs
@@ -205,66 +194,88 @@ export class Chats extends EventTarget {
     const present = new Set(items.map((item) => item.chat_id));
     for (const item of items) {
       const chat = this.#put(item);
-      // A lost connection may have lost an acknowledgement.
-      if (item.last_acked_sequence < chat.read) this.#parley.acknowledge(item.chat_id, chat.read);
+      // A lost connection may have lost a mark, and earlier clients set no read marks.
+      if (chat.unread.mark > (item.last_read_sequence ?? 0)) this.#parley.markRead(item.chat_id, chat.unread.mark);
+      this.#acknowledge(chat);
     }
     // The inbox may lag behind a new chat. For followed chats, parley.js finds out whether they are gone.
-    const isGone = (chat) => !present.has(chat.chat_id) && !chat.messages && Date.now() - chat.addedAt > INBOX_LAG_MS;
+    const isGone = ({ chat_id: id, addedAt }) =>
+      !present.has(id) && !this.#parley.log(id) && Date.now() - addedAt > INBOX_LAG_MS;
     for (const chat of this.list().filter(isGone)) this.#chats.delete(chat.chat_id);
-    this.#emitChange();
     for (const id of this.#chats.keys()) this.#emitChange(id);
+    this.#emitChange();
   }
 
   #put(item) {
-    const chat = this.#chats.get(item.chat_id) ?? {
-      read: 0,
-      delivered: 0,
-      messages: null,
-      hasOlder: false,
-      addedAt: Date.now(),
-    };
-    const latest = Math.max(chat.last_sequence ?? 0, item.last_sequence);
-    const newer = chat.last_message && chat.last_message.sequence > (item.last_message?.sequence ?? 0);
-    const last = newer ? chat.last_message : (item.last_message ?? chat.last_message ?? null);
+    const chat = this.#chats.get(item.chat_id) ?? { unread: new Unread(), last_sequence: 0, addedAt: Date.now() };
+    const last = isNewer(chat.last_message, item.last_message) ? chat.last_message : (item.last_message ?? null);
+    if (item.unread_count !== undefined)
+      chat.unread.onInbox({ last: item.last_sequence, mark: readMark(item), count: item.unread_count });
+    const latest = Math.max(chat.last_sequence, item.last_sequence);
     Object.assign(chat, item, { last_sequence: latest, last_message: last });
-    chat.read = Math.max(chat.read, item.last_acked_sequence ?? 0);
-    chat.delivered = Math.max(chat.delivered, item.last_acked_sequence ?? 0);
     this.#chats.set(item.chat_id, chat);
     return chat;
   }
 
-  #onMessage(message) {
-    const chat = this.#chats.get(message.chat_id);
-    if (!chat?.messages) return;
-    chat.messages.push(message);
-    this.#emitChange(message.chat_id, message);
-  }
-
-  #onActivity(message) {
-    const chat = this.#chats.get(message.chat_id);
+  #onActivity(entry) {
+    const chat = this.#chats.get(entry.chat_id);
     if (!chat) {
-      this.#load(message.chat_id).then(() => this.#chats.has(message.chat_id) && this.#onActivity(message));
+      this.#load(entry.chat_id).then(() => this.#onActivityOfLoaded(entry));
       return;
     }
-    if (message.sequence < (chat.last_message?.sequence ?? 0)) return;
-    chat.last_sequence = Math.max(chat.last_sequence, message.sequence);
-    chat.last_message = message;
-    // An own message counts as read, with everything before it.
-    if (message.sender_id === this.#session.user?.user_id) chat.read = Math.max(chat.read, message.sequence);
-    this.#emitChange(message.chat_id);
+    const last = chat.last_sequence;
+    if (entry.target && entry.target === chat.last_message?.sequence && entry.kind !== "pin")
+      chat.last_message = changed(chat.last_message, entry);
+    if (entry.sequence <= last) return;
+    chat.last_sequence = entry.sequence;
+    this.#applyToList(chat, entry);
+    this.#acknowledge(chat);
+    // How many of the entries between were messages is not known.
+    if (entry.sequence > last + 1 && !this.#parley.log(chat.chat_id)) this.#parley.refresh();
+    this.#emitChange(entry.chat_id);
   }
 
-  #onWatermark(chatId, sequence) {
-    const chat = this.#chats.get(chatId);
+  /** The chat was loaded after the entry was stored: the entry is new to this page all the same. */
+  #onActivityOfLoaded(entry) {
+    const chat = this.#chats.get(entry.chat_id);
     if (!chat) return;
-    chat.delivered = Math.max(chat.delivered, sequence);
-    chat.read = Math.max(chat.read, sequence);
-    this.#tabs.postMessage({ chatId, read: chat.read, delivered: chat.delivered });
+    chat.last_sequence = Math.min(chat.last_sequence, entry.sequence - 1);
+    this.#onActivity(entry);
+  }
+
+  #applyToList(chat, entry) {
+    const kind = kindOf(entry);
+    if (kind === "message") {
+      chat.last_message = entry;
+      if (entry.sender_id !== this.#myId) chat.unread.onMessage(entry.sequence);
+    } else if (kind === "notice") {
+      if (entry.notice.type === "chat_renamed") chat.name = entry.notice.name;
+      else this.#onMembersChanged(chat.chat_id);
+    }
+  }
+
+  /** It has arrived. Where nothing was read yet, the server would count unread messages from here: wait for a mark. */
+  #acknowledge(chat) {
+    if (chat.unread.mark && chat.last_sequence > (chat.acknowledged ?? chat.last_acked_sequence ?? 0)) {
+      chat.acknowledged = chat.last_sequence;
+      this.#parley.acknowledge(chat.chat_id, chat.last_sequence);
+    }
+  }
+
+  #onReceipts(chatId, marks) {
+    const chat = this.#chats.get(chatId);
+    const mine = marks.find((mark) => mark.user_id === this.#myId)?.last_read_sequence;
+    if (chat && mine > chat.unread.mark) this.#moveReadMark(chat, mine);
+    else this.#emitChange(chatId);
+  }
+
+  #onFailed({ clientMessageId, chatId, error }) {
+    this.#errors.set(clientMessageId, error);
     this.#emitChange(chatId);
   }
 
-  #clearFailure(clientMessageId, chatId) {
-    this.#failures.delete(clientMessageId);
+  #clearError({ clientMessageId, chatId }) {
+    this.#errors.delete(clientMessageId);
     this.#emitChange(chatId);
   }
 
@@ -286,40 +297,43 @@ export class Chats extends EventTarget {
 
   /** Fetch a chat that is unknown or whose own membership changed. Concurrent calls share one request. */
   #load(chatId) {
-    if (!this.#loading.has(chatId)) {
-      this.#loading.set(chatId, this.#fetch(chatId).finally(() => this.#loading.delete(chatId)));
-    }
+    // If it fails, the next read of the inbox corrects it.
+    const fetch = () => this.requests.get(chatId).catch(() => {});
+    if (!this.#loading.has(chatId)) this.#loading.set(chatId, fetch().finally(() => this.#loading.delete(chatId)));
     return this.#loading.get(chatId);
   }
 
-  async #fetch(chatId) {
-    try {
-      const chat = await this.#session.request("GET", `/api/chats/${chatId}`);
-      this.#put(this.#chats.has(chatId) ? chat : { ...NEW_CHAT, ...chat });
-      this.#emitChange(chatId);
-    } catch {
-      // The next read of the inbox, after a reconnect, corrects it.
-    }
-  }
-
   #onMembershipChanged({ chat_id: chatId, user_id: userId, change_type: change }) {
-    const isMe = userId === this.#session.user?.user_id;
+    const isMe = userId === this.#myId;
     if (isMe && change === "removed") this.#onLeft(chatId);
     else if (isMe) this.#load(chatId);
+    this.#onMembersChanged(chatId);
+  }
+
+  #onMembersChanged(chatId) {
+    const chat = this.#chats.get(chatId);
+    if (chat) chat.members = undefined;
     this.dispatchEvent(new CustomEvent("members", { detail: chatId }));
   }
 
-  #onTabMessage({ chatId, read = 0, delivered = 0, refresh = false }) {
+  #onTabMessage({ chatId, read = 0, refresh = false }) {
     if (refresh) this.#parley.refresh();
     const chat = this.#chats.get(chatId);
-    if (!chat) return;
-    chat.read = Math.max(chat.read, read);
-    chat.delivered = Math.max(chat.delivered, delivered);
-    this.#emitChange(chatId);
+    if (chat && read > chat.unread.mark) this.#moveReadMark(chat, read);
   }
 
-  #emitChange(chatId, message = null) {
-    if (chatId) this.dispatchEvent(new CustomEvent("chat", { detail: { chatId, message } }));
+  #emitChange(chatId, entry = null) {
+    if (chatId) this.dispatchEvent(new CustomEvent("chat", { detail: { chatId, entry } }));
     this.dispatchEvent(new Event("list"));
   }
+}
+
+/** As the server counts: from the read mark; where nothing was read yet, from what has arrived. */
+const readMark = (item) => item.last_read_sequence || item.last_acked_sequence || 0;
+
+/** Whether a message of this page is later, or later changed, than the server's answer. */
+function isNewer(one, other) {
+  if (!one || !other) return Boolean(one);
+  if (one.sequence !== other.sequence) return one.sequence > other.sequence;
+  return (one.last_change ?? 0) > (other.last_change ?? 0);
 }

@@ -47,7 +47,7 @@ function directForm({ chats, create }) {
       form,
       async () => {
         phone.showError("");
-        const person = await chats.lookUp(phoneNumber(phone.input.value));
+        const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
         await create({ type: "direct", members: [person.user_id] });
       },
       phone.showError,
@@ -82,7 +82,7 @@ function groupForm({ chats, me, create }) {
       phone.element,
       async () => {
         phone.showError("");
-        const person = await chats.lookUp(phoneNumber(phone.input.value));
+        const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
         if (person.user_id === me.user_id) return phone.showError("You are in the group anyway.");
         chosen.set(person.user_id, person);
         phone.input.value = "";
@@ -121,7 +121,7 @@ export function openDetails({ chatId, chats, me }) {
   let memberList = [];
 
   const load = async () => {
-    memberList = await chats.members(chatId);
+    memberList = [...(await chats.members(chatId, { reload: true })).values()];
     if (dialog.open) render();
   };
   const act = (control, work) => busy(control, async () => (await work(), await load()));
@@ -175,7 +175,7 @@ function memberRow({ chatId, member, role, me, chats, act }) {
   const change = async (select) => {
     const question = [`Make ${name} the owner?`, { detail: "You become an admin.", action: "Hand over" }];
     if (select.value === "owner" && !(await confirmDialog(...question))) select.value = member.role;
-    else await act(select, () => chats.changeRole(chatId, member.user_id, select.value));
+    else await act(select, () => chats.requests.changeRole(chatId, member.user_id, select.value));
   };
   const select = h(
     "select",
@@ -185,7 +185,7 @@ function memberRow({ chatId, member, role, me, chats, act }) {
   const remove = async (event) => {
     const button = event.currentTarget;
     if (await confirmDialog(`Remove ${name}?`, { action: "Remove" }))
-      await act(button, () => chats.removeMember(chatId, member.user_id));
+      await act(button, () => chats.requests.removeMember(chatId, member.user_id));
   };
   return h(
     "li.member",
@@ -206,7 +206,7 @@ function renameForm({ chatId, chats, chat, manages }) {
       form,
       async () => {
         name.showError("");
-        await chats.rename(chatId, name.input.value);
+        await chats.requests.rename(chatId, name.input.value);
         toast("The group has its new name.");
       },
       name.showError,
@@ -224,8 +224,8 @@ function addForm({ chatId, chats, load }) {
       form,
       async () => {
         phone.showError("");
-        const person = await chats.lookUp(phoneNumber(phone.input.value));
-        await chats.addMember(chatId, person.user_id);
+        const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
+        await chats.requests.addMember(chatId, person.user_id);
         phone.input.value = "";
         await load();
       },

@@ -52,17 +52,16 @@ export function phoneNumber(text) {
   return text.replace(/[\s().\-/]/g, "").replace(/^00/, "+");
 }
 
-/** Split into texts and web addresses: `[["text", "see "], ["link", "https://…"]]`. */
-export function linkParts(text) {
-  const parts = [];
-  let end = 0;
-  for (const match of text.matchAll(/https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)\]]/g)) {
-    if (match.index > end) parts.push(["text", text.slice(end, match.index)]);
-    parts.push(["link", match[0]]);
-    end = match.index + match[0].length;
-  }
-  if (end < text.length) parts.push(["text", text.slice(end)]);
-  return parts;
+/** Names as a sentence has them: "Ada, Ben and Emi". */
+export function joinNames(names) {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+/** When somebody was last seen: "last seen at 10:06", "last seen yesterday at 10:06", "last seen 3 Jan". */
+export function lastSeen(iso, now = Date.now()) {
+  const days = daysAgo(iso, now);
+  if (days > 1) return `last seen ${date.format(new Date(iso))}`;
+  return `last seen ${days === 1 ? "yesterday " : ""}at ${timeOfDay(iso)}`;
 }
 
 export const byteLength = (text) => new TextEncoder().encode(text).length;

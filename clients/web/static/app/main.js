@@ -5,9 +5,10 @@ import { ChatList } from "./chat-list.js";
 import { Chats } from "./chats.js";
 import { Conversation } from "./conversation.js";
 import { openDetails, openNewChat } from "./dialogs.js";
-import { h, icon, toast } from "./dom.js";
+import { errorText, h, icon, toast } from "./dom.js";
 import { showLogin } from "./login.js";
 import { People } from "./people.js";
+import { watchPartners } from "./presence.js";
 import { settingsPage } from "./settings.js";
 
 const root = document.getElementById("app");
@@ -46,6 +47,7 @@ function showChats() {
     chats,
     people,
     session,
+    marks: parley.marks,
     onNew: () => openNewChat({ chats, me: session.user, onOpen: (chatId) => (location.hash = `#/chat/${chatId}`) }),
     onTheme: switchTheme,
   });
@@ -96,8 +98,13 @@ function showChats() {
   listen(window, "hashchange", route);
   listen(chats, "list", () => {
     if (view && !view.chatId && /^#\/chat\//.test(location.hash)) route();
-    const unread = chats.unreadChats;
-    document.title = unread ? `(${unread}) Parley` : "Parley";
+    showBadge(chats.unreadChats);
+    watchPartners({ chats, parley });
+  });
+  listen(parley, "failed", ({ detail }) => {
+    if (detail.type === "send_message") return;
+    toast(errorText(detail.error));
+    parley.discard(detail.clientMessageId);
   });
   listen(chats, "left", ({ detail }) => {
     toast(`You are no longer in ${chats.title(detail)}.`);
@@ -109,15 +116,24 @@ function showChats() {
     view?.close?.();
     tabs.close();
     people.clear();
-    document.title = "Parley";
+    showBadge(0);
     document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
     start(NOTICES[detail.reason] ?? "");
   });
   listen(window, "online", () => parley.nudge());
   listen(window, "offline", () => parley.lostNetwork());
+  listen(window, "pagehide", () => parley.flush());
   listen(document, "visibilitychange", () => document.hidden || parley.nudge());
   route();
   parley.start();
+}
+
+/** How many chats have unread messages: in the title, and as a dot on the icon. */
+function showBadge(unread) {
+  document.title = unread ? `(${unread}) Parley` : "Parley";
+  const address = `/static/parley/${unread ? "icon-unread" : "icon"}.svg`;
+  const link = document.querySelector("link[rel=icon]");
+  if (link.getAttribute("href") !== address) link.setAttribute("href", address);
 }
 
 /** Delay the banner, so that a short interruption does not show it. */

@@ -39,6 +39,7 @@ export function settingsPage({ session, parley, onRenamed, onLogOut }) {
       "div.settings-body",
       {},
       profile({ session, onRenamed }),
+      privacy({ session }),
       h(
         "section.card",
         {},
@@ -72,6 +73,30 @@ function profile({ session, onRenamed }) {
     {},
     h("div.about", {}, avatar(user.user_id, user.display_name, { size: "large" }), h("p.hint", {}, user.phone_number)),
     form,
+  );
+}
+
+function privacy({ session }) {
+  const toggle = (name, label, hint) => {
+    const checked = session.user[name] !== false;
+    const input = h("input", { type: "checkbox", checked, onchange: () => save(name, input) });
+    return h("label.switch", {}, input, h("span", {}, h("strong", {}, label), h("span.hint", {}, hint)));
+  };
+  const save = (name, input) =>
+    busy(
+      input,
+      async () => session.rename(await session.request("PATCH", "/api/users/me", { [name]: input.checked })),
+      (text) => {
+        input.checked = !input.checked;
+        toast(text);
+      },
+    );
+  return h(
+    "section.card",
+    {},
+    h("h2", {}, "Privacy"),
+    toggle("read_receipts", "Read receipts", "Others see what you have read, and you see what they have read."),
+    toggle("show_presence", "Online", "Others see when you are online and when you were last here."),
   );
 }
 

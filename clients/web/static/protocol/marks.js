@@ -1,0 +1,58 @@
+/** How far each member of a chat is, who types, and who is online. */
+
+const TYPING_MS = 6_000;
+
+export class Marks {
+  #receipts = new Map();
+  #typing = new Map();
+  #presence = new Map();
+  #now;
+
+  constructor({ now = Date.now } = {}) {
+    this.#now = now;
+  }
+
+  /** A chat's marks by user id: `{delivered, read}`; `read` is undefined where the person hides it. */
+  receipts(chatId) {
+    return this.#receipts.get(chatId) ?? new Map();
+  }
+
+  /** Marks never move back, in whatever order they arrive. */
+  addReceipts(chatId, marks) {
+    const known = this.receipts(chatId);
+    for (const { user_id: userId, last_acked_sequence: acked, last_read_sequence: seen } of marks) {
+      const before = known.get(userId) ?? { delivered: 0 };
+      const read = seen === undefined || seen === null ? before.read : Math.max(seen, before.read ?? 0);
+      known.set(userId, { delivered: Math.max(before.delivered, acked, read ?? 0), read });
+    }
+    this.#receipts.set(chatId, known);
+  }
+
+  /** Who types now, in the order they began. A typist who is not heard of again is forgotten after six seconds. */
+  typing(chatId) {
+    const typists = this.#typing.get(chatId) ?? new Map();
+    return [...typists].filter(([, until]) => until > this.#now()).map(([userId]) => userId);
+  }
+
+  setTyping(chatId, userId, active) {
+    const typists = this.#typing.get(chatId) ?? new Map();
+    if (active) typists.set(userId, this.#now() + TYPING_MS);
+    else typists.delete(userId);
+    this.#typing.set(chatId, typists);
+  }
+
+  /** `{status, last_seen?}` of a watched person; undefined while it is not known. */
+  presence(userId) {
+    return this.#presence.get(userId);
+  }
+
+  setPresence({ user_id: userId, status, last_seen }) {
+    this.#presence.set(userId, { status, last_seen });
+  }
+
+  /** Without a connection nobody is known to type or to be online. */
+  clearLive() {
+    this.#typing.clear();
+    this.#presence.clear();
+  }
+}

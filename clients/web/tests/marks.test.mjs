@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, mock, test } from "node:test";
+
+import { FakeSocket, flushPromises, inboxOf, message, startClient } from "./doubles.mjs";
+
+beforeEach(() => mock.timers.enable({ apis: ["setTimeout", "Date"] }));
+afterEach(() => mock.timers.reset());
+
+const mark = (user_id, last_acked_sequence, last_read_sequence) => ({
+  user_id,
+  last_acked_sequence,
+  last_read_sequence,
+});
+
+describe("Receipts", () => {
+  test("marks never move back, and reading is delivery", async () => {
+    const { client, of } = await startClient();
+    const receipts = (...marks) => FakeSocket.last.serverSend({ type: "receipts", chat_id: "c", marks });
+    receipts(mark("you", 5, 7));
+    receipts(mark("you", 4, 3));
+    assert.deepEqual(client.marks.receipts("c").get("you"), { delivered: 7, read: 7 });
+    assert.equal(of("receipts").length, 2);
+  });
+
+  test("who hides it has no read mark", async () => {
+    const { client } = await startClient();
+    FakeSocket.last.serverSend({ type: "receipts", chat_id: "c", marks: [mark("you", 5)] });
+    assert.deepEqual(client.marks.receipts("c").get("you"), { delivered: 5, read: undefined });
+  });
+
+  test("all members' marks are read from the API", async () => {
+    const items = [mark("you", 1, 1), mark("me", 2)];
+    const routes = { ...inboxOf(), "GET /api/chats/c/receipts": () => [200, { items, next_cursor: null }] };
+    const { client } = await startClient({ routes });
+    await client.loadReceipts("c");
+    assert.deepEqual([...client.marks.receipts("c").keys()], ["you", "me"]);
+  });
+});
+
+describe("Typing", () => {
+  const typing = (active = true) =>
+    FakeSocket.last.serverSend({ type: "typing", chat_id: "c", user_id: "you", active });
+
+  test("a typist is forgotten after six seconds, and the page is told", async () => {
+    const { client, of } = await startClient();
+    typing();
+    assert.deepEqual(client.marks.typing("c"), ["you"]);
+    mock.timers.tick(6_000);
+    assert.deepEqual(client.marks.typing("c"), []);
+    assert.equal(of("typing").length, 2);
+  });
+
+  test("a message of the typist ends it", async () => {
+    const { client } = await startClient();
+    typing();
+    FakeSocket.last.serverSend(message(1));
+    assert.deepEqual(client.marks.typing("c"), []);
+  });
+
+  test("keystrokes are sent every three seconds at most", async () => {
+    const { client } = await startClient();
+    client.setTyping("c", false);
+    for (let key = 0; key < 10; key += 1) {
+      client.setTyping("c", true);
+      mock.timers.tick(400);
+    }
+    client.setTyping("c", false);
+    client.setTyping("c", false);
+    assert.deepEqual(
+      FakeSocket.last.sent("typing").map(({ active }) => active),
+      [true, true, false],
+    );
+  });
+});
+
+describe("A server of an earlier version", () => {
+  test("gets no frame that it does not know: reading is acknowledging", async () => {
+    const items = [{ chat_id: "c", last_sequence: 3 }];
+    const { client } = await startClient({ routes: { "GET /api/chats": () => [200, { items, next_cursor: null }] } });
+    client.markRead("c", 3);
+    client.setTyping("c", true);
+    client.watchPresence("c", ["you"]);
+    mock.timers.tick(200);
+    assert.deepEqual(
+      FakeSocket.last.frames.map(({ type }) => type),
+      ["ack"],
+    );
+  });
+});
+
+describe("Presence", () => {
+  test("what is watched is watched again after a reconnect", async () => {
+    const { client } = await startClient();
+    client.watchPresence("c", ["you"]);
+    client.watchPresence("c", ["you"]);
+    assert.equal(FakeSocket.last.sent("watch_presence").length, 1);
+    client.lostNetwork();
+    client.nudge();
+    await flushPromises();
+    FakeSocket.last.serverAccept();
+    await flushPromises();
+    assert.deepEqual(FakeSocket.last.sent("watch_presence"), [
+      { type: "watch_presence", chat_id: "c", user_ids: ["you"] },
+    ]);
+  });
+
+  test("without a connection nobody is known to be online", async () => {
+    const { client, of } = await startClient();
+    FakeSocket.last.serverSend({ type: "presence", user_id: "you", status: "online" });
+    assert.equal(client.marks.presence("you").status, "online");
+    assert.deepEqual(of("presence"), [{ userId: "you" }]);
+    client.lostNetwork();
+    assert.equal(client.marks.presence("you"), undefined);
+  });
+});
