@@ -1,5 +1,6 @@
 # The production image: `web` by default, `python manage.py fanout` for the fanout process.
 FROM python:3.11-slim AS packages
+WORKDIR /build
 COPY requirements.txt constraints.txt ./
 RUN python -m venv /opt/parley && /opt/parley/bin/pip install --no-cache-dir -r requirements.txt -c constraints.txt
 
@@ -9,11 +10,11 @@ ENV REVISION=$REVISION
 ENV PATH=/opt/parley/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     DJANGO_SETTINGS_MODULE=config.settings.production
-RUN useradd --system --no-create-home parley
+RUN useradd --system --uid 10001 --no-create-home parley
 COPY --from=packages /opt/parley /opt/parley
 WORKDIR /srv/parley
 COPY . .
-USER parley
+USER 10001
 EXPOSE 8000
 # In exec form the server is the first process and gets SIGTERM itself, so that connections are told to move on.
 CMD ["python", "manage.py", "web", "--host", "0.0.0.0", "--port", "8000"]
