@@ -24,6 +24,17 @@ MAIN_FIGURES = {
     "W5": ("durable_per_s", "ack_p99_ms"),
     "W6": ("at_600_ack_p99_ms", "at_600_delivery_p99_ms"),
     "W7": ("first_receiver_p99_ms", "last_receiver_p99_ms"),
+    "W8": (
+        "rate_ratio",
+        "p99_ratio",
+        "most_cancelled_share",
+        "most_cancelled_of_all_share",
+        "requests_ratio",
+        "most_errors",
+        "most_kafka_out_of_order",
+    ),
+    "W9": ("kib_per_connection", "all_current_s", "others_ack_p99_ms", "others_delivery_p99_ms"),
+    **dict.fromkeys(("R1", "R2", "R3", "R4"), ("requests_per_s", "request_p50_ms", "request_p99_ms")),
     "STORM": ("all_current_s", "current_p99_s"),
     "G1": ("worst_ack_p99_ms", "worst_delivery_p99_ms", "worst_web_growth_mib"),
 }

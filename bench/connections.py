@@ -74,12 +74,14 @@ def ignore(frame: bytes) -> None:
 class ServerErrors:
     """Collects `error` frames: a valid run has none."""
 
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
+    def __init__(self, frames: Sequence[bytes] = ()) -> None:
+        self.frames = list(frames)
 
-    def read(self, frame: bytes) -> None:
-        if frame.startswith(ERROR):
+    def read(self, frame: bytes) -> bool:
+        """Whether it is an error."""
+        if is_error := frame.startswith(ERROR):
             self.frames.append(frame)
+        return is_error
 
     def require_none(self) -> None:
         """Raises `InvalidRun`."""

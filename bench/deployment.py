@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.request import urlopen
@@ -15,17 +15,22 @@ import psutil
 from bench.frames import BODY
 from bench.processes import ClientProcesses, cpu_of, run_queue_wait_of
 from bench.window import Window, measure_window
+from engines.dynamolite.delay import AnswerDelay
 from foundation.kernel.ids import ChatId, UserId
 
 if TYPE_CHECKING:
     from config.wiring.web import Web
+    from foundation.stores.kafka import KafkaOptions
     from messaging.domain import Draft
 
+_CANCELLED = 'parley_dynamodb_requests_total{operation="TransactWriteItems",outcome="TransactionCanceledException"}'
 COUNTERS = {
     "parley_dynamodb_requests_total{": "dynamodb_requests",
     "parley_dynamodb_items_total{": "dynamodb_items",
     "parley_commit_batch_messages_sum": "committed_messages",
     "parley_commit_batch_messages_count": "commits",
+    _CANCELLED: "cancelled_transactions",
+    "parley_transactions_cancelled_total{": "cancelled_commits",
     'parley_dynamodb_request_seconds_sum{operation="TransactWriteItems"}': "transaction_seconds",
     'parley_dynamodb_request_seconds_count{operation="TransactWriteItems"}': "transactions",
     "parley_kafka_publish_seconds_sum": "publish_seconds",
@@ -33,6 +38,7 @@ COUNTERS = {
     "parley_send_seconds_sum": "send_seconds",
     "parley_send_seconds_count": "sends",
 }
+SOCKETS = "parley_gateway_connections "
 SETUP_THREADS = 8
 FILL_BATCH = 2_000
 IDLE_CPU_SHARE = 0.1
@@ -50,41 +56,53 @@ class Services(Protocol):
     """The processes that are measured."""
 
     @property
+    def engines(self) -> str: ...
+
+    @property
     def url(self) -> str: ...
 
     @property
-    def metrics(self) -> tuple[str, ...]: ...
+    def metrics(self) -> dict[str, str]: ...
 
     @property
-    def pids(self) -> dict[str, int]: ...
+    def pids(self) -> dict[str, list[int]]: ...
 
-    def restart_web(self) -> None: ...
+    def restart_web(self, *, count: int = 1) -> None: ...
+
+    def delay_store(self, delay: AnswerDelay | None) -> None: ...
 
 
 class Deployment:
-    """Creates users and chats in this process, through Parley's own services.
+    """Creates users and chats in this process, through Parley's own services."""
 
-    `engine_pids` is empty for external engines.
-    """
-
-    def __init__(self, web: "Web", services: Services, engine_pids: dict[str, int], *, engines: str) -> None:
+    def __init__(self, web: "Web", services: Services) -> None:
         self._web = web
         self._services = services
-        self._engine_pids = engine_pids
         self.clients = ClientProcesses()
-        self._processes: dict[str, psutil.Process] = {}
+        self._processes: dict[str, list[psutil.Process]] = {}
         self._find_processes()
         self.url = services.url
-        self.engines = engines
+        self.engines = services.engines
 
     def restart_web(self) -> None:
         """Give a memory measurement a fresh process: an old one reuses freed memory and hides growth."""
         self._services.restart_web()
         self._find_processes()
 
+    @contextmanager
+    def scaled(self, *, webs: int, store_delay: AnswerDelay) -> Iterator[None]:
+        """For the length of the block: `webs` processes behind the port, and an embedded store whose answers wait."""
+        self._services.delay_store(store_delay)
+        self._services.restart_web(count=webs)
+        self._find_processes()
+        try:
+            yield
+        finally:
+            self._services.delay_store(None)
+            self.restart_web()
+
     def _find_processes(self) -> None:
-        pids = {**self._engine_pids, **self._services.pids}
-        self._processes = {name: psutil.Process(pid) for name, pid in pids.items()}
+        self._processes = {name: list(map(psutil.Process, pids)) for name, pids in self._services.pids.items()}
 
     def create_users(self, count: int) -> list[User]:
         with ThreadPoolExecutor(SETUP_THREADS) as pool:
@@ -113,6 +131,10 @@ class Deployment:
         draft = ChatDraft(type=ChatType(kind), name=name, member_ids=tuple(other.user_id for other in others))
         return self._web.chats.creation.create(creator.user_id, draft).state.chat.chat_id
 
+    @property
+    def kafka_options(self) -> "KafkaOptions":
+        return self._web.clients.kafka_options
+
     def last_sequence(self, chat_id: str) -> int:
         return self._web.chats.posting.find_counter(ChatId(chat_id)) or 0
 
@@ -137,35 +159,48 @@ class Deployment:
     def wait_until_idle(self, *, timeout: float = 60.0) -> None:
         """Return when `web` and `fanout` have finished pending work, or after `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        for name in ("web", "fanout"):
-            while self._processes[name].cpu_percent(0.3) / 100 > IDLE_CPU_SHARE and time.monotonic() < deadline:
+        for process in (*self._processes["web"], *self._processes["fanout"]):
+            while process.cpu_percent(0.3) / 100 > IDLE_CPU_SHARE and time.monotonic() < deadline:
                 pass
 
     def measure_window(self) -> AbstractAsyncContextManager[Window]:
-        others = "others" if self._engine_pids else "others_and_engines"
+        others = "others" if self.engines == "embedded" else "others_and_engines"
         return measure_window(self.cpu, self.counters, run_queue_wait=self.run_queue_wait, others=others)
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of CPU used so far by each process; `client` is the sum of the client processes."""
-        used = {name: cpu_of(process) for name, process in self._processes.items()}
+        """Seconds of CPU used so far by the processes of each kind, and by those of the client."""
+        used = {name: sum(map(cpu_of, processes)) for name, processes in self._processes.items()}
         return {**used, "client": self.clients.cpu()}
 
     def run_queue_wait(self) -> dict[str, float]:
-        """Seconds each process's main thread has waited for a processor so far, where the kernel reports it."""
-        found = {name: run_queue_wait_of(process) for name, process in self._processes.items()}
-        return {name: waited for name, waited in found.items() if waited is not None}
+        """Seconds the main threads of each kind have waited for a processor so far, where the kernel reports it."""
+        found = {name: [run_queue_wait_of(each) for each in processes] for name, processes in self._processes.items()}
+        return {name: sum(filter(None, waited)) for name, waited in found.items() if None not in waited}
 
     def memory(self, name: str) -> int:
-        return int(self._processes[name].memory_info().rss)
+        return sum(process.memory_info().rss for process in self._processes[name])
+
+    def sockets(self) -> dict[str, int]:
+        """How many sockets each `web` process holds."""
+        webs = {name: url for name, url in self._services.metrics.items() if name.startswith("web")}
+        return {name: int(_scrape(url, {SOCKETS: SOCKETS})[SOCKETS]) for name, url in webs.items()}
 
     def counters(self) -> dict[str, float]:
         """Totals so far over the processes' metrics endpoints, and the commands Redis has processed."""
         totals = dict.fromkeys(COUNTERS.values(), 0.0)
-        for url in self._services.metrics:
-            with urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
-                for line in answer.read().decode().splitlines():
-                    for start, name in COUNTERS.items():
-                        if line.startswith(start):
-                            totals[name] += float(line.rpartition(" ")[2])
+        for url in self._services.metrics.values():
+            for name, value in _scrape(url, COUNTERS).items():
+                totals[name] += value
         info: dict[str, int] = self._web.clients.redis.info("stats")
         return {**totals, "redis_commands": float(info["total_commands_processed"])}
+
+
+def _scrape(url: str, samples: Mapping[str, str]) -> dict[str, float]:
+    """Sum the samples of a metrics endpoint that begin with a key of `samples`, under its value."""
+    found = dict.fromkeys(samples.values(), 0.0)
+    with urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
+        for line in answer.read().decode().splitlines():
+            for start, name in samples.items():
+                if line.startswith(start):
+                    found[name] += float(line.rpartition(" ")[2])
+    return found

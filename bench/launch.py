@@ -1,4 +1,4 @@
-"""Starts the system under test: the engines, one `web` and one `fanout`.
+"""Starts the system under test: the engines, one `web` or several, one `fanout`.
 
 The engines are embedded, or external when `DYNAMODB_ENDPOINT_URL`, `KAFKA_BOOTSTRAP_SERVERS` and `REDIS_URL` are set.
 """
@@ -6,7 +6,6 @@ The engines are embedded, or external when `DYNAMODB_ENDPOINT_URL`, `KAFKA_BOOTS
 import os
 import resource
 import secrets
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,15 +16,18 @@ from pathlib import Path
 import django
 
 from bench.deployment import Deployment, Report
+from config.dev import MANAGE, web_services
 from engines.dynamodb import DynamoDbEngine
+from engines.dynamolite.delay import AnswerDelay
 from engines.health import get_status
 from engines.kafka import KafkaEngine
 from engines.ports import LOOPBACK, ReservedPort
-from engines.processes import PROJECT_ROOT, ChildProcess, ignore_line, stop_together
+from engines.processes import ChildProcess, ignore_line, stop_together
 from engines.redis import RedisEngine
+from engines.supervisor import Service
 from foundation.kernel.events import TOPICS
 
-MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
+FANOUT = "fanout"
 EXTERNAL = ("DYNAMODB_ENDPOINT_URL", "KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL")
 SETTINGS = {"SEND_RATE": "1000000", "SEND_BURST": "1000000", "LOG_LEVEL": "WARNING"}
 """No rate limit per sender."""
@@ -38,7 +40,6 @@ def running(report: Report) -> Iterator[Deployment]:
     """Run Parley for the length of the block. Raises `SystemExit` if only some of the engines' variables are set."""
     _raise_file_limit()
     with ExitStack() as stack:
-        engine_pids: dict[str, int] = {}
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
         environment = {
             "DJANGO_SETTINGS_MODULE": "config.settings.embedded",
@@ -48,16 +49,15 @@ def running(report: Report) -> Iterator[Deployment]:
         }
         external = _uses_external_engines()
         report(f"starting, with {'the engines of the environment' if external else 'embedded engines'}")
+        engines = EmbeddedEngines(directory)
         if not external:
-            for engine in (DynamoDbEngine(data_dir=directory), KafkaEngine(topics=TOPICS), RedisEngine()):
-                stack.enter_context(engine)
-                environment |= engine.environment()
-                engine_pids[engine.name] = engine.process.pid
+            stack.enter_context(engines.running())
+            environment |= engines.environment
         os.environ.update(environment)
         _run(("create_tables",), environment)
         if external:
             _run(("create_topics", "--replication", "auto"), environment)
-        services = Services(environment, report)
+        services = Services(environment, report, None if external else engines)
         stack.callback(services.stop)
         services.start()
         django.setup()
@@ -65,55 +65,108 @@ def running(report: Report) -> Iterator[Deployment]:
 
         parley = web()
         stack.callback(lambda: parley.clients.loop.run(parley.close()))
-        yield Deployment(parley, services, engine_pids, engines="external" if external else "embedded")
+        yield Deployment(parley, services)
+
+
+class EmbeddedEngines:
+    def __init__(self, directory: Path) -> None:
+        self._store = DynamoDbEngine(data_dir=directory)
+        self._all = (self._store, KafkaEngine(topics=TOPICS), RedisEngine())
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for engine in self._all:
+                stack.enter_context(engine)
+            yield
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {name: value for engine in self._all for name, value in engine.environment().items()}
+
+    @property
+    def pids(self) -> dict[str, list[int]]:
+        return {engine.name: [engine.process.pid] for engine in self._all}
+
+    def delay_store(self, delay: AnswerDelay | None) -> None:
+        """Restart DynamoDB, which keeps its port and its data."""
+        self._store.stop()
+        self._store.delay = delay
+        self._store.start()
+        self._store.wait_until_ready()
 
 
 class Services:
-    """The `web` and `fanout` processes."""
+    """The `web` and `fanout` processes, and the engines unless they are external."""
 
-    def __init__(self, environment: dict[str, str], report: Report) -> None:
+    def __init__(self, environment: dict[str, str], report: Report, engines: EmbeddedEngines | None) -> None:
         self._environment = environment
         self._report = report
-        self._ports = (ReservedPort(), ReservedPort())
-        self._web, self._fanout = (port.number for port in self._ports)
+        self._engines = engines
+        self._stack = ExitStack()
+        self._port, self._fanout_port = (self._stack.enter_context(ReservedPort()) for _ in range(2))
+        self._own_ports = ExitStack()
+        self._webs: list[Service] = []
         self._children: dict[str, ChildProcess] = {}
 
     @property
+    def engines(self) -> str:
+        return "external" if self._engines is None else "embedded"
+
+    @property
     def url(self) -> str:
-        return f"ws://{LOOPBACK}:{self._web}/ws"
+        return f"ws://{LOOPBACK}:{self._port.number}/ws"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metrics(self) -> dict[str, str]:
         """The metrics endpoint of each."""
-        return tuple(f"http://{LOOPBACK}:{port}/metrics" for port in (self._web, self._fanout))
+        ports = {web.name: web.ports[-1].number for web in self._webs} | {FANOUT: self._fanout_port.number}
+        return {name: f"http://{LOOPBACK}:{port}/metrics" for name, port in ports.items()}
 
     @property
-    def pids(self) -> dict[str, int]:
-        return {name: child.pid for name, child in self._children.items()}
+    def pids(self) -> dict[str, list[int]]:
+        """By kind: of `web` and of the engines too, where they are ours."""
+        webs = [self._children[web.name].pid for web in self._webs]
+        engines = {} if self._engines is None else self._engines.pids
+        return {**engines, "web": webs, FANOUT: [self._children[FANOUT].pid]}
 
     def start(self) -> None:
-        """Return when both are ready."""
-        for port in self._ports:
-            port.hand_over()
-        self._start("web", "--port", str(self._web))
-        self._start("fanout", "--metrics-port", str(self._fanout))
-        self._wait("web", self._web, "/readyz")
-        self._wait("fanout", self._fanout, "/metrics")
+        """Return when all are ready."""
+        self._fanout_port.hand_over()
+        fanout = Service(FANOUT, (*MANAGE, FANOUT, "--metrics-port", str(self._fanout_port.number)))
+        self._start(fanout)
+        self._start_webs(1)
+        self._wait(FANOUT, self._fanout_port.number, "/metrics")
 
-    def restart_web(self) -> None:
-        stop_together([self._children["web"]], grace=STOP_GRACE)
-        self._start("web", "--port", str(self._web))
-        self._wait("web", self._web, "/readyz")
+    def restart_web(self, *, count: int = 1) -> None:
+        """Stop all and start `count`, behind the same port."""
+        stop_together([self._children.pop(web.name) for web in self._webs], grace=STOP_GRACE)
+        self._own_ports.close()
+        self._start_webs(count)
+
+    def delay_store(self, delay: AnswerDelay | None) -> None:
+        """Make the embedded store's answers wait. External engines stay as they are."""
+        if self._engines is not None:
+            self._engines.delay_store(delay)
 
     def stop(self) -> None:
         stop_together(list(self._children.values()), grace=STOP_GRACE)
-        for port in self._ports:
-            port.release()
+        self._own_ports.close()
+        self._stack.close()
 
-    def _start(self, name: str, *arguments: str) -> None:
-        command = (*MANAGE, name, *arguments)
-        log = _warnings_only(name, self._report)
-        self._children[name] = ChildProcess(name, command, environment=self._environment, log=log)
+    def _start_webs(self, count: int) -> None:
+        self._webs = list(web_services(count, self._port, self._own_ports))
+        for web in self._webs:
+            for port in web.ports:
+                port.hand_over()
+            self._start(web)
+        for web in self._webs:
+            self._wait(web.name, web.ports[-1].number, "/readyz")
+
+    def _start(self, service: Service) -> None:
+        environment = {**self._environment, **service.environment}
+        log = _warnings_only(service.name, self._report)
+        self._children[service.name] = ChildProcess(service.name, service.command, environment=environment, log=log)
 
     def _wait(self, name: str, port: int, path: str) -> None:
         """Raises `RuntimeError` if the process exits or is not ready in time."""

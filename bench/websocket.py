@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlsplit
 
-Receive = Callable[[bytes], None]
+Receive = Callable[[bytes], object]
 NO_MASK = b"\x00\x00\x00\x00"
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 

@@ -79,7 +79,7 @@ def _collect(timelines: Sequence[Timeline], messages: Mapping[int, Messages]) ->
     for member, timeline in enumerate(timelines):
         for number, due, at in timeline.messages():
             if number // STRIDE == member:
-                samples.acked_at.append(at)
+                samples.acks.append((due, at))
                 samples.deliveries.setdefault(number, Delivery(due))
             else:
                 samples.record(number, due, at)

@@ -48,22 +48,26 @@ class Delivery:
 
 @dataclass(slots=True)
 class Samples:
-    acked_at: list[float] = field(default_factory=list)
+    acks: list[tuple[float, float]] = field(default_factory=list)
+    """When each acknowledged message was sent, and when its ack arrived."""
     delivered_at: list[float] = field(default_factory=list)
     deliveries: dict[int, Delivery] = field(default_factory=dict)
     latest: int = 0
     check: DeliveryCheck = field(default_factory=DeliveryCheck)
+    errors: list[bytes] = field(default_factory=list)
+    """Error frames."""
 
     def record(self, sequence: int, due: float, at: float) -> None:
         self.delivered_at.append(at)
         self.deliveries.setdefault(sequence, Delivery(due)).add(1, at)
 
     def __iadd__(self, other: "Samples") -> "Samples":
-        self.acked_at += other.acked_at
+        self.acks += other.acks
         self.delivered_at += other.delivered_at
         for sequence, delivery in other.deliveries.items():
             self.deliveries.setdefault(sequence, Delivery(delivery.due)).add(delivery.receivers, delivery.last_at)
         self.check += other.check
+        self.errors += other.errors
         return self
 
 
@@ -75,6 +79,14 @@ async def w2_group(context: RunContext, *, members: int = 50) -> Figures:
 
 
 async def measure(context: RunContext, group: Group) -> Figures:
+    """Raises `InvalidRun`, also if the server sent errors."""
+    samples, window = await run(context, group)
+    ServerErrors(samples.errors).require_none()
+    return figures(samples, window, others=len(group.tokens) - 1)
+
+
+async def run(context: RunContext, group: Group) -> tuple[Samples, Window]:
+    """Raises `InvalidRun`. A sender that gets an error goes on with its next message."""
     deployment, members = context.deployment, range(len(group.tokens))
     shards = [Shard(deployment.url, group, members[number :: context.clients]) for number in range(context.clients)]
     results, window = await run_clients(
@@ -85,20 +97,21 @@ async def measure(context: RunContext, group: Group) -> Figures:
     total = results[0]
     for samples in results[1:]:
         total += samples
-    return figures(total, window, others=len(group.tokens) - 1)
+    return total, window
 
 
 def figures(samples: Samples, window: Window, *, others: int) -> Figures:
     """`others`: how many members receive each message. Raises `InvalidRun`."""
     samples.check.require_passed()
-    accepted = sum(map(window.covers, samples.acked_at))
+    acks = [at - due for due, at in samples.acks if window.covers(at)]
     measured = [delivery for delivery in samples.deliveries.values() if window.covers(delivery.due)]
     complete = [delivery.last_at - delivery.due for delivery in measured if delivery.receivers >= others]
     return {
-        "accepted_per_s": accepted / window.seconds,
+        "accepted_per_s": len(acks) / window.seconds,
         "deliveries_per_s": sum(map(window.covers, samples.delivered_at)) / window.seconds,
         **latency_figures("last_receiver", complete),
-        **window.figures(accepted),
+        **latency_figures("ack", acks),
+        **window.figures(len(acks)),
     }
 
 
@@ -125,8 +138,8 @@ async def run_client(shard: Shard, signals: Signals) -> Samples:
                 timeline.add_ack(frame, perf_counter())
                 if not stopped.is_set():
                     send(number)
-            else:
-                errors.read(frame)
+            elif errors.read(frame) and not stopped.is_set():
+                send(number)
 
         return receive
 
@@ -137,8 +150,9 @@ async def run_client(shard: Shard, signals: Signals) -> Samples:
             send(number)
         await stopped.wait()
         await drain(lambda: sum(map(len, timelines.values())))
-    errors.require_none()
-    return _collect(list(timelines.values()), after=group.after)
+    samples = _collect(list(timelines.values()), after=group.after)
+    samples.errors = errors.frames
+    return samples
 
 
 def _collect(timelines: Sequence[Timeline], *, after: int) -> Samples:
@@ -148,7 +162,7 @@ def _collect(timelines: Sequence[Timeline], *, after: int) -> Samples:
             samples.record(sequence, due, at)
         for sequence, due, at in timeline.acks():
             samples.deliveries.setdefault(sequence, Delivery(due))
-            samples.acked_at.append(at)
+            samples.acks.append((due, at))
     samples.latest = max(samples.deliveries, default=after)
     for timeline in timelines:
         samples.check += timeline.check(after=after, latest=samples.latest)

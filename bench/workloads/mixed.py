@@ -15,6 +15,7 @@ from bench.frames import ACK, MESSAGE, SYNC_BATCH, Drafts, ack, parse_messages, 
 from bench.schedule import Schedule
 from bench.timeline import DeliveryCheck, Timeline
 from bench.websocket import Receive, WebSocket
+from bench.window import Window
 from bench.workloads import RunContext
 
 CHAT_SIZE = 5
@@ -54,8 +55,11 @@ class Member:
 class Mixed:
     """Creates a chat for each group, and measures once."""
 
-    def __init__(self, context: RunContext, groups: Sequence[Sequence[User]]) -> None:
+    def __init__(
+        self, context: RunContext, groups: Sequence[Sequence[User]], *, reconnect_share: float = RECONNECT_SHARE
+    ) -> None:
         self._context = context
+        self._reconnect_share = reconnect_share
         chats = [context.deployment.create_group(group[0], group[1:]) for group in groups]
         self._members = [
             Member(user, chat_id, Drafts(chat_id, first=number * 10**9))
@@ -71,6 +75,12 @@ class Mixed:
         self._rng = random.Random(0)  # noqa: S311 - not a secret
 
     async def measure(self, rate: float, *, beside: AbstractAsyncContextManager[None] | None = None) -> Figures:
+        figures, _ = await self.run(rate, beside=beside)
+        return figures
+
+    async def run(
+        self, rate: float, *, beside: AbstractAsyncContextManager[None] | None = None
+    ) -> tuple[Figures, Window]:
         """Offer messages at `rate`. What runs `beside` is entered after the warm-up, for the length of the window."""
         deployment, seconds = self._context.deployment, self._context.seconds
         tokens = [member.user.token for member in self._members]
@@ -78,7 +88,7 @@ class Mixed:
         async with open_connections(deployment.url, tokens, receivers) as self._sockets:
             await self._offer(Schedule(rate, perf_counter()), seconds(WARM_UP), reconnects=0)
             async with beside or nullcontext(), deployment.measure_window() as window:
-                reconnects = int(len(tokens) * RECONNECT_SHARE)
+                reconnects = int(len(tokens) * self._reconnect_share)
                 await self._offer(Schedule(rate, perf_counter()), seconds(SECONDS), reconnects=reconnects)
             await asyncio.gather(*self._reconnects)
             await drain(lambda: sum(len(member.timeline) for member in self._members))
@@ -87,7 +97,7 @@ class Mixed:
         acks = [at - due for due, at in acked if window.covers(due)]
         durable = sum(window.covers(at) for _, at in acked)
         delivered = [each for member in self._members for each in member.timeline.messages()]
-        return {
+        figures = {
             "offered_per_s": len(acks) / window.seconds,
             "durable_per_s": durable / window.seconds,
             **latency_figures("ack", acks),
@@ -95,6 +105,7 @@ class Mixed:
             "reconnects": float(len(self._reconnects)),
             **window.figures(durable),
         }
+        return figures, window
 
     async def _offer(self, schedule: Schedule, seconds: float, *, reconnects: int) -> None:
         started = perf_counter()

@@ -15,8 +15,8 @@ from bench.websocket import WebSocket, connect
 from bench.workloads import RunContext
 
 RECOVERY_TIMEOUT = 60.0
-RETRY_DELAY = (0.1, 0.5)
-"""Seconds before a retry: uniform within this range."""
+FIRST_RETRY, LAST_RETRY = 0.5, 8.0
+"""Seconds: a retry comes after a random part of twice the last delay, as the reference clients do it."""
 
 
 async def storm(context: RunContext, *, clients: int = 1_000, missed: int = 200) -> Figures:
@@ -35,7 +35,7 @@ async def storm(context: RunContext, *, clients: int = 1_000, missed: int = 200)
     before, peak = deployment.memory("web"), PeakMemory(lambda: deployment.memory("web"))
     async with peak.sampling(), deployment.measure_window() as window:
         started = perf_counter()
-        reconnecting = [_ReconnectingClient(deployment.url, token, chat_id, missed) for token in tokens]
+        reconnecting = [ReconnectingClient(deployment.url, token, chat_id, missed) for token in tokens]
         outcomes = await asyncio.gather(*(each.run() for each in reconnecting), return_exceptions=True)
     for each in reconnecting:
         each.close()
@@ -61,11 +61,12 @@ async def storm(context: RunContext, *, clients: int = 1_000, missed: int = 200)
     }
 
 
-class _ReconnectingClient:
+class ReconnectingClient:
     """Connects, with retries, then fetches page by page until it is current."""
 
-    def __init__(self, url: str, token: str, chat_id: str, missed: int) -> None:
+    def __init__(self, url: str, token: str, chat_id: str, missed: int, *, timeout: float = RECOVERY_TIMEOUT) -> None:
         self._url, self._token, self._chat_id, self._missed = url, token, chat_id, missed
+        self._timeout = timeout
         self._last = 0
         self._socket: WebSocket | None = None
         self._page: asyncio.Queue[Sequence[int] | None] = asyncio.Queue()
@@ -75,7 +76,7 @@ class _ReconnectingClient:
         self.current_at = 0.0
 
     async def run(self) -> None:
-        async with asyncio.timeout(RECOVERY_TIMEOUT):
+        async with asyncio.timeout(self._timeout):
             while self._last < self._missed:
                 try:
                     await self._attempt()
@@ -89,19 +90,23 @@ class _ReconnectingClient:
 
     async def _attempt(self) -> None:
         if self.attempts:
-            await asyncio.sleep(random.uniform(*RETRY_DELAY))  # noqa: S311 - not a secret
+            await self._back_off()
         self.attempts += 1
-        self._socket = await connect(self._url, self._token, self._receive, open_timeout=RECOVERY_TIMEOUT / 2)
+        self._socket = await connect(self._url, self._token, self._receive, open_timeout=self._timeout / 2)
         while self._last < self._missed:
             self._socket.write(sync_request(self._chat_id, self._last))
             found = await self._next_page()
             if found is None:
                 self.errors += 1
-                await asyncio.sleep(random.uniform(*RETRY_DELAY))  # noqa: S311 - not a secret
+                await self._back_off()
             elif list(found) != list(range(self._last + 1, self._last + 1 + len(found))) or not found:
                 raise InvalidRun(f"a page after {self._last} that begins with {list(found)[:1]}")
             else:
                 self._last = found[-1]
+
+    async def _back_off(self) -> None:
+        most = min(FIRST_RETRY * 2 ** (self.attempts + self.errors - 1), LAST_RETRY)
+        await asyncio.sleep(random.uniform(0, most))  # noqa: S311 - not a secret
 
     async def _next_page(self) -> Sequence[int] | None:
         """The sequences of the next page, or None for an error frame. Raises `ConnectionError` if the server closes."""
