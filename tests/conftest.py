@@ -37,6 +37,8 @@ EMBEDDED_ONLY = (
     "tests/e2e/browser",
     # DynamoDB Local answers before it commits: when it ends, the last transactions may be gone (docs/engines.md).
     "tests/e2e/faults/test_dynamodb_lost.py",
+    "tests/e2e/drills/test_dynamodb_outage.py",
+    "tests/confirmation/test_deployment.py",
     "tests/unit",
 )
 REAL_ONLY = ("tests/real",)
@@ -79,6 +81,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
     if choice.is_real() and exitstatus != pytest.ExitCode.OK:
         terminalreporter.write_line(f"The logs of the engines are in {java.LOGS}")
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "recovery":
+                terminalreporter.write_line(str(value))
     if not choice.is_real() and not chromium.IS_POSSIBLE:
         terminalreporter.write_line("Browser tests left out: install Chromium (apt-get install chromium) to run them.")
 

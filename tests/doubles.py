@@ -27,7 +27,7 @@ class SettableClock:
         self.moment += timedelta(**duration)
 
 
-def verify_user_id(token: str) -> Caller:
+async def verify_user_id(token: str) -> Caller:
     """Accept a user id as a token, so that tests of other apps need no login."""
     if not is_user_id(token):
         raise Unauthenticated

@@ -10,7 +10,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 # Each of these keeps a processor busy and waits for it with deadlines: never two of them beside each other.
-HEAVY = ("tests/e2e/browser/", "tests/e2e/faults/", "tests/real/test_broker_loss.py")
+HEAVY = ("tests/e2e/browser/", "tests/e2e/faults/", "tests/e2e/drills/", "tests/real/test_broker_loss.py")
 ON_THE_SHARED_SYSTEM = ("test_delivery", "test_gateway", "test_openapi", "test_terminal_client")
 SHARED_SYSTEM = "tests/e2e/system"
 

@@ -61,7 +61,7 @@ def create_chat(database: Database) -> tuple[ChatId, UserId]:
     chat_id, user_id = ids.chat(), ids.user()
     membership = Membership(chat_id, user_id, Role.MEMBER, now, None)
     writes = [
-        CounterStore(database).creating(chat_id, now=now),
+        CounterStore(database).creating(chat_id, members=1, now=now),
         MembershipStore(database).creating(membership),
     ]
     database.transact(writes)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from chats.parts import assemble_posting
+from chats.services.changes import Changes
 from foundation.kernel.clock import SystemClock
 from foundation.kernel.ids import ChatId, IdFactory, UserId
 from foundation.kernel.loops import ServiceLoop
@@ -79,6 +80,7 @@ def assemble(database: Database, producer: EventProducer) -> Committer:
     ingest = Ingest(
         database=database.on_loop,
         posting=assemble_posting(database),
+        changes=Changes(database),
         messages=MessageStore(database.on_loop),
         keys=IdempotencyKeyStore(database),
         clock=clock,

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.dev_run import DevRun
-from tests.e2e.system import System
+from tests.e2e.system import WEBS, System
 
 
 @pytest.fixture
-def start_dev() -> Iterator[Callable[[Path], DevRun]]:
-    """Start runs that end with the test."""
+def start_dev() -> Iterator[Callable[..., DevRun]]:
+    """Start runs that end with the test, with options of the command."""
     with ExitStack() as runs:
-        yield lambda data_dir: runs.enter_context(closing(DevRun(data_dir)))
+        yield lambda data_dir, *options: runs.enter_context(closing(DevRun(data_dir, *options)))
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def ready_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
 
 @pytest.fixture(scope="package")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """Two gateways and two fanout workers, shared by the tests that leave its processes alone."""
-    with System(tmp_path_factory.mktemp("system"), webs=2, fanouts=2) as system:
+    """At least two gateways, and two fanout workers, shared by the tests that leave its processes alone."""
+    with System(tmp_path_factory.mktemp("system"), webs=max(2, WEBS), fanouts=2) as system:
         yield system
     system.require_no_failures()

@@ -17,11 +17,15 @@ import psutil
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"^Parley is ready on (http://127\.0\.0\.1:\d+)$")
+STARTED = re.compile(r"^dev +\| ([\w-]+) is ready on (\S+) \(process (\d+)\)$")
 MARK = "PARLEY_TEST_RUN"
 START_TIMEOUT = 60.0  # seconds
 STOP_TIMEOUT = 30.0  # seconds
 # Variables that pytest or a developer's shell may have set. The command runs without them.
-UNSET = ("DJANGO_SETTINGS_MODULE", "PORT", "DATA_DIR", "SECRET_KEY", "DATABASE_URL", "ENGINES")
+UNSET = (
+    *("DJANGO_SETTINGS_MODULE", "DATA_DIR", "SECRET_KEY", "DATABASE_URL", "ENGINES"),
+    *("PORT", "ADMIN_PORT", "WEB", "FANOUT"),
+)
 
 Found = TypeVar("Found")
 
@@ -42,8 +46,10 @@ class DevRun:
     A Redis server overwrites its environment with its title, so known children are remembered too.
     """
 
-    def __init__(self, data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None) -> None:
-        """`variables` are added to the environment."""
+    def __init__(
+        self, data_dir: Path, *options: str, port: int = 0, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """`options` are those of the command; `variables` are added to the environment."""
         self.data_dir = data_dir
         self.lines: list[str] = []
         self.errors: list[str] = []
@@ -51,7 +57,7 @@ class DevRun:
         self._seen: set[psutil.Process] = set()
         environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
-            [sys.executable, "manage.py", "dev", "--port", str(port), "--data-dir", str(data_dir)],
+            [sys.executable, "manage.py", "dev", "--port", str(port), "--data-dir", str(data_dir), *options],
             cwd=PROJECT_ROOT,
             env={**environment, **(variables or {}), MARK: self._mark},
             stdout=subprocess.PIPE,
@@ -104,10 +110,14 @@ class DevRun:
         return [process for process in marked | self._seen if _is_alive(process)]
 
     def child(self, name: str) -> psutil.Process:
-        """An engine by its name, a service by its command."""
-        if name in self.engines():
-            return psutil.Process(self.engines()[name]["pid"])
+        """An engine or a `web` process by its name, another service by its command."""
+        if name in self.addresses():
+            return psutil.Process(self.addresses()[name][1])
         return next(process for process in self.descendants() if name in process.cmdline())
+
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """The own address and the process id of each engine and each `web` process, by its name."""
+        return {match[1]: (match[2], int(match[3])) for line in self.lines if (match := STARTED.match(line))}
 
     def terminate(self) -> None:
         self._process.send_signal(signal.SIGTERM)

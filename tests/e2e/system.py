@@ -49,10 +49,11 @@ from tests.doubles import eventually
 from tests.engines import choice
 from tests.engines.choice import AnyKafka
 
-MANAGE = (sys.executable, str(PROJECT_ROOT / "manage.py"))
 READY_TIMEOUT = 40.0
 STOP_TIMEOUT = 10.0
 TRACEBACK_LINES = 60
+# How many gateways a system has unless its test says otherwise: `WEB=2 pytest tests/e2e`.
+WEBS = int(os.environ.get("WEB") or 1)
 SIGNING_KEY = secrets.token_urlsafe(48)
 # No send limit, except in the tests of the limit.
 SETTINGS = {"SEND_RATE": "100000", "SEND_BURST": "100000", "KAFKA_SESSION_TIMEOUT_MS": "6000", "TOKEN_GRACE": "1"}
@@ -72,11 +73,14 @@ class Device:
 
 
 class Service:
-    """A process of Parley. After its end it can be restarted with the same command and environment."""
+    """A process of Parley. After its end it can be restarted with the same command and environment.
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    `root` is the checkout that it runs from.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], root: Path = PROJECT_ROOT) -> None:
         self.lines: list[str] = []
-        self._command = (*MANAGE, *command)
+        self._command = (sys.executable, str(root / "manage.py"), *command)
         self._environment = environment
         self.process = self._launch()
 
@@ -118,21 +122,21 @@ class Service:
 
 
 class Fanout(Service):
-    def __init__(self, port: ReservedPort, environment: Mapping[str, str]) -> None:
+    def __init__(self, port: ReservedPort, environment: Mapping[str, str], root: Path) -> None:
         port.hand_over()
         self.port = port.number
         self._metrics = f"http://{LOOPBACK}:{port.number}/metrics"
-        super().__init__(("fanout", "--metrics-port", str(port.number)), environment)
+        super().__init__(("fanout", "--metrics-port", str(port.number)), environment, root)
 
     def metric(self, sample: str) -> float:
         return _metric(self._metrics, sample)
 
 
 class Web(Service):
-    def __init__(self, port: ReservedPort, environment: Mapping[str, str]) -> None:
+    def __init__(self, port: ReservedPort, environment: Mapping[str, str], root: Path) -> None:
         port.hand_over()
         self.port = port.number
-        super().__init__(("web", "--port", str(port.number)), environment)
+        super().__init__(("web", "--port", str(port.number)), environment, root)
 
     @property
     def url(self) -> str:
@@ -162,14 +166,15 @@ def _metric(url: str, sample: str) -> float:
 class System:
     """A context manager that ends its processes, whatever a test did to them.
 
-    `settings` are added to the environment of every process. A `kafka` that runs already is not stopped.
+    Each of its `webs` has an address of its own. `settings` are added to the environment of every process. A `kafka`
+    that runs already is not stopped.
     """
 
     def __init__(
         self,
         data_dir: Path,
         *,
-        webs: int = 1,
+        webs: int = WEBS,
         fanouts: int = 1,
         durable: bool = False,
         kafka: AnyKafka | None = None,
@@ -184,6 +189,16 @@ class System:
         self._phone_numbers = (f"+4915112{number:06d}" for number in itertools.count(345678))
         self.webs: list[Web] = []
         self.fanouts: list[Fanout] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its processes, for an operator's commands."""
+        return dict(self._environment)
+
+    def code_for(self, number: str) -> str:
+        """The last login code that was sent to a number."""
+        lines = (self._data_dir / "sms.jsonl").read_text().splitlines()
+        return str(next(sms["code"] for sms in map(json.loads, reversed(lines)) if sms["to"] == number))
 
     def __enter__(self) -> Self:
         with ExitStack() as starting:
@@ -205,20 +220,20 @@ class System:
 
     # Processes
 
-    def start_web(self, *, wait: bool = True, **settings: str) -> Web:
+    def start_web(self, root: Path = PROJECT_ROOT, /, *, wait: bool = True, **settings: str) -> Web:
         """Start another gateway, with `settings` in its environment."""
         port = ReservedPort()
         self._exit.callback(port.release)
-        web = Web(port, {**self._environment, **settings})
+        web = Web(port, {**self._environment, **settings}, root)
         self.webs.append(web)
         if wait:
             web.wait_until_ready()
         return web
 
-    def start_fanout(self) -> Fanout:
+    def start_fanout(self, *, root: Path = PROJECT_ROOT) -> Fanout:
         port = ReservedPort()
         self._exit.callback(port.release)
-        fanout = Fanout(port, self._environment)
+        fanout = Fanout(port, self._environment, root)
         self.fanouts.append(fanout)
         return fanout
 
@@ -229,8 +244,7 @@ class System:
         number = phone_number or next(self._phone_numbers)
         with httpx.Client(base_url=self.webs[0].url) as http:
             http.post("/api/auth/request-code", json={"phone_number": number}).raise_for_status()
-            lines = (self._data_dir / "sms.jsonl").read_text().splitlines()
-            code = next(sms["code"] for sms in map(json.loads, reversed(lines)) if sms["to"] == number)
+            code = self.code_for(number)
             answer = http.post(
                 "/api/auth/verify", json={"phone_number": number, "code": code, "device_id": device_id}
             ).raise_for_status()
@@ -321,7 +335,7 @@ class System:
         schema.create_missing(self.database, TABLES, report=lambda line: None)
         self.memberships, self.counters = MembershipStore(self.database), CounterStore(self.database)
         self.posting = Posting(database=self.database, memberships=self.memberships, counters=self.counters)
-        self.messages, self.watermarks = MessageStore(self.database.on_loop), WatermarkStore(self.database)
+        self.messages, self._watermarks = MessageStore(self.database.on_loop), WatermarkStore(self.database.on_loop)
         self.redis_client = connect(RedisOptions(url=self.redis.endpoint))
         self.producer = EventProducer(KafkaOptions(bootstrap_servers=self.kafka.endpoint))
         access, store = AccessTokens({"e2e": SIGNING_KEY}, clock=clock), SessionStore(self.database)
@@ -334,6 +348,10 @@ class System:
             ids=self.ids,
             clock=clock,
         )
+
+    def watermark(self, user_id: UserId, chat_id: ChatId) -> int:
+        """How far a chat has arrived at a user."""
+        return self.database.loop.run(self._watermarks.get(user_id, chat_id)).delivered
 
     def _open(self, user_id: UserId) -> Device:
         pair = self._sessions.open(user_id=user_id, device_id="phone")

@@ -19,12 +19,13 @@ from engines.processes import PROJECT_ROOT
 ROW = re.compile(r"\| (\w+) \| (\w+) \| -?\d")
 
 
-ABUSE = {"G1"}
-"""Workloads that take as long as the others together."""
+PARTS = {"scale": {"W8", "W9", "R1", "R2", "R3", "R4"}, "abuse": {"G1"}}
+"""Workloads that take as long as all others, which are plain."""
+PARTS["plain"] = WORKLOADS.keys() - set.union(*PARTS.values())
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("names", [WORKLOADS.keys() - ABUSE, ABUSE], ids=["plain", "abuse"])
+@pytest.mark.parametrize("names", PARTS.values(), ids=PARTS.keys())
 def test_every_workload_is_rehearsed_and_accounts_for_every_message(names: set[str]) -> None:
     before = set(RESULTS.iterdir())
     done = subprocess.run(

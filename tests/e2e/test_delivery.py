@@ -12,11 +12,12 @@ import pytest
 from confluent_kafka import Producer
 from parley_client import Client
 
+from chats.services.changes import Changes
 from engines.kafka import PARTITIONS
 from foundation.kernel.clock import SystemClock, to_iso
 from foundation.kernel.events import TOPICS
 from foundation.kernel.ids import ChatId
-from messaging.domain import Draft, message_persisted
+from messaging.domain import Draft, entry_persisted
 from messaging.services.committer import Committer
 from messaging.services.ingest import Ingest
 from messaging.stores.messages import IdempotencyKeyStore
@@ -42,6 +43,7 @@ def store_without_event(system: System, chat_id: ChatId, sender: Device, content
     ingest = Ingest(
         database=system.database.on_loop,
         posting=system.posting,
+        changes=Changes(system.database),
         messages=system.messages,
         keys=IdempotencyKeyStore(system.database),
         clock=SystemClock(),
@@ -117,7 +119,7 @@ class TestTwoPeople:
         async with client_of(system, bob) as bob_client:
             bob_client.follow(chat)
             await bob_client.read(3)
-            await eventually(lambda: system.watermarks.get(bob.user_id, chat) == 3)
+            await eventually(lambda: system.watermark(bob.user_id, chat) == 3)
         assert [item["unread_count"] for item in system.rest(bob, "GET", "/api/chats")["items"]] == [0]
 
 
@@ -169,11 +171,13 @@ class TestAGroup:
             assert (notice["chat_id"], notice["user_id"]) == (chat, leaving.user_id)
 
             await owners.send(chat, "after")
-            await stays.receive_until(lambda: len(stays.messages) == 2)
+            await stays.receive_until(lambda: len(stays.messages) == 3)
             await leaves.catch_up_with_server()
             await leaves.write("sync_request", chat_id=chat, last_acked_sequence=0)
             assert (await leaves.receive("error"))["code"] == "chat_not_found"
-        assert [message["content"] for message in leaves.messages] == ["before"]
+        assert [message["kind"] for message in leaves.messages] == ["message", "notice"]
+        assert leaves.messages[1]["notice"]["user_ids"] == [leaving.user_id]
+        assert [message["sequence"] for message in stays.messages] == [1, 2, 3]
 
     async def test_a_new_member_is_told_and_reads_what_was_before(self, system: System) -> None:
         owner, joining = system.users(2)
@@ -258,7 +262,7 @@ class TestEvents:
             await all_connected([sending, receiving])
             await sending.send(chat, "once")
             again = [
-                message_persisted(message, event_id=system.ids.event(), now=SystemClock().now())
+                entry_persisted(message, event_id=system.ids.event(), now=SystemClock().now())
                 for message in system.stored(chat) * 3
             ]
             system.producer.publish_and_wait(again)

@@ -1,16 +1,18 @@
 """`manage.py dev` starts, stops and fails as a whole, and explains a failure."""
 
 import re
-from collections.abc import Callable
-from contextlib import closing
+import socket
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Protocol
 
 import boto3
 import httpx
+import psutil
 import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
 
-from tests.e2e.dev_run import DevRun
+from tests.e2e.dev_run import DevRun, eventually
 
 TABLES = {
     "users",
@@ -22,7 +24,11 @@ TABLES = {
     "idempotency_keys",
     "delivery_state",
 }
-StartDev = Callable[[Path], DevRun]
+CONNECTIONS = 64
+
+
+class StartDev(Protocol):
+    def __call__(self, data_dir: Path, *options: str) -> DevRun: ...
 
 
 def dynamodb_of(run: DevRun) -> DynamoDBClient:
@@ -133,3 +139,44 @@ class TestAChildThatExits:
         assert len(run.descendants()) >= 4
         run.kill()
         assert run.wait_until_no_process_is_left()
+
+
+class TestSeveralProcesses:
+    """Behind one port: `make run WEB=2 FANOUT=2`."""
+
+    def test_they_share_the_connections_until_one_that_dies_is_named(self, start_dev: StartDev, tmp_path: Path) -> None:
+        run = start_dev(tmp_path, "--web", "2", "--fanout", "2")
+        address = httpx.URL(run.wait_until_ready())
+        own_addresses = [run.addresses()[name][0] for name in ("web-1", "web-2")]
+        assert len({str(address), *own_addresses}) == 3
+        for each in (str(address), *own_addresses):
+            assert httpx.get(f"{each}/readyz").status_code == httpx.codes.OK
+        assert sum("fanout" in process.cmdline() for process in run.descendants()) == 2
+
+        with ExitStack() as stack:
+            for _ in range(CONNECTIONS):
+                stack.enter_context(socket.create_connection((address.host, address.port or 0)))
+            shares = eventually(
+                lambda: found if sum(found := accepted(run, address.port)) == CONNECTIONS else None,
+                within=10,
+                what="the acceptance of all connections",
+            )
+        assert min(shares) > 0
+
+        run.child("web-2").kill()
+        assert run.wait() == 1
+        assert run.refusal == "web-2 was killed by SIGKILL, so everything was stopped; see its log lines above."
+        assert run.descendants() == []
+
+    def test_a_number_that_is_none_is_refused(self, start_dev: StartDev, tmp_path: Path) -> None:
+        run = start_dev(tmp_path, "--web", "many")
+        assert run.wait() == 2
+        assert "argument --web: a number from 1 to 64 is needed, not 'many'" in run.refusal
+
+
+def accepted(run: DevRun, port: int | None) -> list[int]:
+    """How many connections to `port` each `web` process holds."""
+    return [
+        sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port for each in process.net_connections())
+        for process in (run.child("web-1"), run.child("web-2"))
+    ]

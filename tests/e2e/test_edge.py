@@ -30,6 +30,7 @@ CONNECTIONS = 8
 SHORT = {"REQUEST_TIMEOUT": "1.5", "RESPONSE_TIMEOUT": "1.5"}
 PRODUCTION = {
     "DJANGO_SETTINGS_MODULE": "config.settings.production",
+    "DATABASE_URL": "postgres://staff:word@127.0.0.1:9/staff",
     "SMS_BACKEND": "sns",
     "ALLOWED_HOSTS": LOOPBACK,
     "TRUSTED_PROXIES": "10.0.0.0/8",
@@ -381,7 +382,7 @@ class TestHeaders:
 
 
 class TestOperators:
-    INSIDE = ("/metrics", "/api/schema", "/api/docs", LARGE_FILE)
+    INSIDE = ("/metrics", "/api/schema", "/api/asyncapi", "/api/docs", LARGE_FILE)
 
     def test_in_production_the_public_sees_only_whether_a_process_is_ready(self, production: Web) -> None:
         with httpx.Client(base_url=production.url) as client:
@@ -393,6 +394,6 @@ class TestOperators:
     def test_operators_have_a_port_of_their_own(self, proxied: Web, admin_port: ReservedPort) -> None:
         inside = f"http://{LOOPBACK}:{admin_port.number}"
         assert [httpx.get(inside + path).status_code for path in self.INSIDE] == [200] * len(self.INSIDE)
-        assert httpx.get(f"{inside}/readyz").json()["engines"].keys() == {"dynamodb", "kafka", "redis"}
+        assert httpx.get(f"{inside}/readyz").json()["engines"].keys() == {"dynamodb", "gateway", "kafka", "redis"}
         assert [httpx.get(proxied.url + path).status_code for path in self.INSIDE] == [404] * len(self.INSIDE)
         assert httpx.get(f"{proxied.url}/readyz").json() == {"status": "ready"}

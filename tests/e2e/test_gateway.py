@@ -16,10 +16,10 @@ from parley_client import Client
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from delivery.gateway.consumer import BAD_FRAMES_IN_A_ROW
+from delivery.gateway.abuse import BAD_FRAMES_IN_A_ROW
 from delivery.gateway.outbox import MAX_BYTES
 from tests.e2e.sockets import Socket, eventually, listeners, opened, together
-from tests.e2e.system import Device, System, Web
+from tests.e2e.system import WEBS, Device, System, Web
 
 MINUTE = timedelta(minutes=1)
 CONNECTIONS = "parley_gateway_connections"
@@ -39,7 +39,7 @@ def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "fast":
         yield request.getfixturevalue("system")
         return
-    with System(tmp_path_factory.mktemp("plain"), webs=2, settings={"FAST_SOCKETS": "0"}) as system:
+    with System(tmp_path_factory.mktemp("plain"), webs=max(2, WEBS), settings={"FAST_SOCKETS": "0"}) as system:
         yield system
     system.require_no_failures()
 
@@ -294,7 +294,7 @@ class TestAcknowledgements:
             await socket.write("ack", chat_id=chat, sequence=2)
             refusal = await socket.receive("error")
             await socket.write("ack", chat_id=chat, sequence=1)
-            await eventually(lambda: system.watermarks.get(device.user_id, chat) == 1)
+            await eventually(lambda: system.watermark(device.user_id, chat) == 1)
         assert (refusal["code"], refusal["chat_id"], refusal["retryable"]) == ("sequence_out_of_range", chat, False)
 
     async def test_the_watermark_never_moves_back(self, system: System, web: Web, device: Device) -> None:
@@ -304,7 +304,7 @@ class TestAcknowledgements:
             for number in range(1, 4):
                 await ahead.send(chat, f"{number}")
             await ahead.write("ack", chat_id=chat, sequence=3)
-            await eventually(lambda: system.watermarks.get(device.user_id, chat) == 3)
+            await eventually(lambda: system.watermark(device.user_id, chat) == 3)
             await behind.write("ack", chat_id=chat, sequence=1)
             await behind.catch_up_with_server()
         # Acknowledgements are written at once after a pause, and at the latest when their connection ends.
@@ -325,7 +325,7 @@ class TestAcknowledgements:
             for number in range(1, 21):
                 await socket.send(chat, f"{number}")
                 await socket.write("ack", chat_id=chat, sequence=number)
-        await eventually(lambda: system.watermarks.get(device.user_id, chat) == 20)
+        await eventually(lambda: system.watermark(device.user_id, chat) == 20)
 
 
 class TestLimits:

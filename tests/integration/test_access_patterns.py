@@ -53,5 +53,7 @@ class TestMatrix:
         row = rows(printed)[name]
         assert (row[1], row[2], row[5]) == (table, index, consistency)
 
-    def test_nothing_scans(self, printed: str) -> None:
-        assert "Scan" not in printed
+    def test_only_offline_tools_scan(self, printed: str) -> None:
+        scanning = [row for row in rows(printed).values() if "Scan" in row[3]]
+        assert {row[3] for row in scanning} == {"Scan (offline)"}
+        assert all(row[0].endswith("(offline)") for row in scanning)

@@ -69,7 +69,21 @@ class TestTopics:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", ["dev", "create_tables", "check_schema", "create_topics", "access_patterns"])
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "dev",
+            "create_tables",
+            "check_schema",
+            "create_topics",
+            "access_patterns",
+            "reconcile",
+            "audit",
+            "replay",
+            "drain",
+            "check_deploy",
+        ],
+    )
     def test_every_command_explains_itself(self, environment: dict[str, str], command: str) -> None:
         result = manage(environment, command, "--help")
         assert result.returncode == 0

@@ -49,16 +49,41 @@ class Tab:
         return self.page.locator(".banner")
 
     def message(self, text: str) -> Locator:
-        return self.page.locator(".message").filter(has_text=re.compile(re.escape(text)))
+        """The messages with this in their text, quotes left aside."""
+        return self.page.locator(".message").filter(
+            has=self.page.locator(".text", has_text=re.compile(re.escape(text)))
+        )
 
     def row(self, title: str) -> Locator:
         return self.page.locator(".chat-row").filter(has=self.page.get_by_text(title, exact=True))
+
+    def choose(self, text: str, action: str) -> None:
+        """Open the menu of the message with this text and choose an action or an emoji."""
+        message = self.message(text).last
+        message.hover()
+        message.get_by_role("button", name=re.compile("^Actions for")).click()
+        self.page.get_by_role("menu").get_by_text(action, exact=True).click()
+
+    def picture(self) -> list[str]:
+        """What a person sees of the conversation: each line, without times and ticks."""
+        script = """all => all.map(one => {
+            const copy = one.cloneNode(true);
+            const left = "time, .icon, .sr-only, .avatar, .sender, .message-menu-button";
+            copy.querySelectorAll(left).forEach(part => part.remove());
+            return copy.innerText.trim();
+        })"""
+        lines: list[str] = self.page.locator(".messages > .message, .messages > .event").evaluate_all(script)
+        return [re.sub(r"\s+", " ", line) for line in lines]
 
     def expect_messages(self, texts: Sequence[str]) -> None:
         expect(self.messages).to_have_text(list(texts))
 
     def expect_state(self, text: str, state: str) -> None:
         expect(self.message(text)).to_have_attribute("data-state", state)
+
+    def expect_stored(self, text: str) -> None:
+        """The server has the message, whoever else has got it."""
+        expect(self.message(text)).to_have_attribute("data-state", re.compile("sent|delivered|read"))
 
     def sequences(self) -> list[int]:
         """The sequences of the messages. A message without one is being sent: wait until there is none."""

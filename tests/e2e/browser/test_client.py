@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.browser.conftest import NewPerson, people_in_browsers
-from tests.e2e.browser.people import Tab
+from tests.e2e.browser.people import Person, Tab
 from tests.e2e.system import System
 
 LOW_CONTRAST_TEXTS = (Path(__file__).parent / "low_contrast_texts.js").read_text()
@@ -153,10 +154,30 @@ def busy_tab(system: System, browser: Browser) -> Iterator[tuple[Tab, str]]:
         chat_id = system.rest(ben.device, "POST", "/api/chats", **body)["chat_id"]
         system.direct_chat(ada.device, ben.device)
         system.rest(ben.device, "POST", f"/api/chats/{chat_id}/messages", client_message_id="1", content="Ahoy " * 40)
+        change_everything(system, ben, ada, chat_id)
         tab = ada.tab().open_chat(chat_id)
-        tab.write("Aye")
-        tab.expect_state("Aye", "delivered")
+        tab.write("Aye, @Ben Okafor and `code`")
+        tab.expect_stored("Aye")
         yield tab, chat_id
+
+
+def change_everything(system: System, ben: Person, ada: Person, chat_id: str) -> None:
+    """A reply with a mention, an edit, reactions, a deletion and a pin."""
+
+    def send(person: Person, number: int, **fields: Any) -> None:
+        body = {"client_message_id": f"busy {number}".replace(" ", "-"), **fields}
+        system.rest(person.device, "POST", f"/api/chats/{chat_id}/messages", **body)
+
+    entries = f"/api/chats/{chat_id}/messages"
+    send(ben, 2, content="@Ada, **look** at `this`", reply_to=1, mentions=[ada.device.user_id])
+    send(ada, 3, content="Nothing", reply_to=2)
+    send(ben, 4, content="Gone")
+    system.rest(ben.device, "PATCH", f"{entries}/2", client_message_id="edit", content="@Ada, _look_ at `that`")
+    for person in (ada, ben):
+        system.rest(person.device, "PUT", f"{entries}/2/reactions/👍")
+    system.rest(ben.device, "PUT", f"{entries}/3/reactions/👍")
+    system.rest(ben.device, "DELETE", f"{entries}/4")
+    system.rest(ben.device, "PUT", f"/api/chats/{chat_id}/pins/1")
 
 
 @pytest.fixture

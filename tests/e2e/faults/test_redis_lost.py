@@ -80,3 +80,29 @@ async def test_a_subscription_that_breaks_is_made_again_and_everyone_syncs(fragi
         await receiving.receive("resync", within=10)
         await sending.send(chat, "after")
         await receiving.receive("message")
+
+
+async def test_marks_stay_right_and_receipts_typing_and_presence_come_back(fragile: System) -> None:
+    ada, bob = fragile.users(2)
+    chat = fragile.direct_chat(ada, bob)
+    web = fragile.webs[0]
+    async with opened(web, ada) as ada_socket, opened(web, bob) as bob_socket:
+        await ada_socket.send(chat, "one")
+        fragile.redis_client.flushall()
+        await bob_socket.write("read", chat_id=chat, sequence=1)
+        await eventually(lambda: fragile.watermark(bob.user_id, chat) == 1)
+        await bob_socket.receive("resync")
+        await ada_socket.send(chat, "two")
+        await bob_socket.write("read", chat_id=chat, sequence=2)
+        await ada_socket.receive_until(
+            lambda: any(
+                mark.get("last_read_sequence") == 2
+                for frame in ada_socket.frames
+                if frame["type"] == "receipts"
+                for mark in frame["marks"]
+            )
+        )
+        await bob_socket.write("typing", chat_id=chat, active=True)
+        assert (await ada_socket.receive("typing"))["active"] is True
+        await ada_socket.write("watch_presence", chat_id=chat, user_ids=[bob.user_id])
+        assert (await ada_socket.receive("presence"))["status"] == "online"

@@ -10,24 +10,27 @@ import pytest
 import redis
 from django.test import override_settings
 from django.urls import path
-from rest_framework.test import APIClient
 
 from accounts.api.urls import routes
 from accounts.errors import SmsUnavailable
 from accounts.parts import Accounts, AccountsOptions, Engines, assemble
 from accounts.services.guard import LoginPolicy
 from accounts.services.sms import CodeMessage
+from accounts.services.verification import TokenVerifier
 from accounts.stores import TABLES
+from foundation.kernel.caller import Caller
 from foundation.kernel.cursors import CursorCodec
-from foundation.kernel.ids import IdFactory, SessionId
+from foundation.kernel.ids import IdFactory, SessionId, UserId
+from foundation.kernel.loops import shared_loop
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.assets import AssetView
 from foundation.rest.schema import DocsView, SchemaView
-from foundation.rest.throttling import READS, WRITES, UserLimits
+from foundation.rest.throttling import READS, WRITES
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.redis.limits import FallbackRateLimiter, Limit, RateLimiter
+from foundation.stores.redis.limits import Limit
 from tests.doubles import SettableClock
+from tests.rest import RestClient, user_limits
 
 ADA = "+14155550123"
 BOB = "+447911123456"
@@ -50,16 +53,28 @@ class RecordingSmsSender:
 
 
 class RecordingNotices:
-    """Records the sessions of published notices. Raises while `failing`."""
+    """Records what published notices tell. Raises while `failing`."""
 
     def __init__(self) -> None:
         self.session_ids: list[SessionId] = []
+        self.suspensions: list[tuple[UserId, bool]] = []
+        self.privacy: list[UserId] = []
         self.failing = False
 
     def publish(self, session_ids: Sequence[SessionId]) -> None:
         if self.failing:
             raise StoreUnavailable("no Redis")
         self.session_ids += session_ids
+
+    def publish_suspension(self, user_id: UserId, *, is_suspended: bool) -> None:
+        if self.failing:
+            raise StoreUnavailable("no Redis")
+        self.suspensions.append((user_id, is_suspended))
+
+    def publish_privacy(self, user_id: UserId) -> None:
+        if self.failing:
+            raise StoreUnavailable("no Redis")
+        self.privacy.append(user_id)
 
 
 @dataclass
@@ -71,7 +86,7 @@ class App:
     sms: RecordingSmsSender
     notices: RecordingNotices
     redis: "redis.Redis"
-    client: APIClient = field(default_factory=APIClient)
+    client: RestClient = field(default_factory=RestClient)
 
     def post(self, path: str, body: dict[str, Any], token: str | None = None, **extra: Any) -> Any:
         return self.client.post(path, body, format="json", headers=_bearer(token), **extra)
@@ -98,6 +113,14 @@ class App:
 
 def _bearer(token: str | None) -> dict[str, str]:
     return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+def verify(verifier: TokenVerifier, login: dict[str, Any]) -> Caller:
+    return shared_loop().run(verifier.verify(login["access_token"]))
+
+
+def verify_now(verifier: TokenVerifier, login: dict[str, Any]) -> Caller:
+    return shared_loop().run(verifier.verify_now(login["access_token"]))
 
 
 @pytest.fixture
@@ -146,10 +169,7 @@ def running_app(
 
 def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:
     urls = ModuleType("urls_of_accounts")
-    limits = UserLimits(
-        FallbackRateLimiter(RateLimiter(redis_client)),
-        [Limit(READS, rate=0.01, burst=30), Limit(WRITES, rate=0.01, burst=100)],
-    )
+    limits = user_limits(redis_client, Limit(READS, rate=0.01, burst=30), Limit(WRITES, rate=0.01, burst=100))
     urls.urlpatterns = [  # type: ignore[attr-defined]
         path("api/schema", SchemaView.as_view()),
         path("api/docs", DocsView.as_view()),

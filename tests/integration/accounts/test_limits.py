@@ -1,6 +1,6 @@
 """The token buckets: shared, on a real Redis; and those of one process, while Redis is away."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,11 +9,27 @@ import redis.asyncio
 
 from foundation.kernel.errors import RateLimited
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.redis.client import RedisOptions, connect
-from foundation.stores.redis.limits import Charge, FallbackRateLimiter, Limit, LocalRateLimiter, RateLimiter, Verdict
+from foundation.stores.redis.client import RedisOptions, connect, connect_async
+from foundation.stores.redis.limits import (
+    AsyncRateLimiter,
+    Charge,
+    FallbackRateLimiter,
+    LeasingRateLimiter,
+    Limit,
+    LocalRateLimiter,
+    RateLimiter,
+    Verdict,
+)
 from tests.doubles import eventually
 
 SLOW = Limit("slow", rate=0.001, burst=5)
+
+
+@pytest.fixture
+async def async_redis(redis_client: "redis.Redis", redis_url: str) -> AsyncIterator["redis.asyncio.Redis"]:
+    client = connect_async(RedisOptions(url=redis_url))
+    yield client
+    await client.aclose()
 
 
 @pytest.fixture
@@ -117,44 +133,90 @@ class TestLocalBuckets:
         assert len(limiter._buckets) == 10
 
 
-class BrokenRedis(RateLimiter):
+class BrokenRedis(AsyncRateLimiter):
     """Counts the requests that reach it. Raises while `away`."""
 
-    def __init__(self, client: "redis.Redis") -> None:
+    def __init__(self, client: "redis.asyncio.Redis") -> None:
         super().__init__(client)
         self.away = True
         self.requests = 0
 
-    def take_all(self, charges: Sequence[Charge]) -> Verdict:
+    async def take_all(self, charges: Sequence[Charge]) -> Verdict:
         self.requests += 1
         if self.away:
             raise StoreUnavailable("no Redis")
-        return super().take_all(charges)
+        return await super().take_all(charges)
 
 
 class TestFallback:
-    def test_without_redis_a_user_has_the_limit_of_this_process(self, redis_client: "redis.Redis") -> None:
-        limiter = FallbackRateLimiter(BrokenRedis(redis_client))
-        verdicts = [limiter.take_all([Charge(SLOW, "ada")]).allowed for _ in range(6)]
+    async def test_without_redis_a_user_has_the_limit_of_this_process(self, async_redis: "redis.asyncio.Redis") -> None:
+        limiter = FallbackRateLimiter(BrokenRedis(async_redis))
+        verdicts = [(await limiter.take_all([Charge(SLOW, "ada")])).allowed for _ in range(6)]
         assert verdicts == [True] * 5 + [False]
-        assert limiter.take_all([Charge(SLOW, "bob")]).allowed
+        assert (await limiter.take_all([Charge(SLOW, "bob")])).allowed
 
-    def test_while_redis_is_away_one_request_a_second_waits_for_it(self, redis_client: "redis.Redis") -> None:
-        now, shared = Now(), BrokenRedis(redis_client)
+    async def test_while_redis_is_away_one_request_a_second_waits_for_it(
+        self, async_redis: "redis.asyncio.Redis"
+    ) -> None:
+        now, shared = Now(), BrokenRedis(async_redis)
         limiter = FallbackRateLimiter(shared, monotonic=now)
         for _ in range(5):
-            limiter.take_all([Charge(SLOW, "ada")])
+            await limiter.take_all([Charge(SLOW, "ada")])
         assert shared.requests == 1
         now.seconds += 1
         for _ in range(5):
-            limiter.take_all([Charge(SLOW, "ada")])
+            await limiter.take_all([Charge(SLOW, "ada")])
         assert shared.requests == 2
 
-    def test_when_redis_is_back_the_limit_is_shared_again(self, redis_client: "redis.Redis") -> None:
-        now, shared = Now(), BrokenRedis(redis_client)
+    async def test_when_redis_is_back_the_limit_is_shared_again(self, async_redis: "redis.asyncio.Redis") -> None:
+        now, shared = Now(), BrokenRedis(async_redis)
         limiter = FallbackRateLimiter(shared, monotonic=now)
-        limiter.take_all([Charge(SLOW, "ada", 5)])
+        await limiter.take_all([Charge(SLOW, "ada", 5)])
         shared.away = False
         now.seconds += 1
-        assert limiter.take_all([Charge(SLOW, "ada", 5)]).allowed
-        assert not RateLimiter(redis_client).take(SLOW, "ada").allowed
+        assert (await limiter.take_all([Charge(SLOW, "ada", 5)])).allowed
+        assert not (await AsyncRateLimiter(async_redis).take_all([Charge(SLOW, "ada")])).allowed
+
+
+class CountingLimiter(AsyncRateLimiter):
+    """Counts the requests that reach Redis."""
+
+    requests = 0
+
+    async def take_all(self, charges: Sequence[Charge]) -> Verdict:
+        self.requests += 1
+        return await super().take_all(charges)
+
+
+class TestLeases:
+    FAST = Limit("fast", rate=1000, burst=1000)
+
+    async def test_a_busy_subject_asks_redis_once_for_many(self, async_redis: "redis.asyncio.Redis") -> None:
+        shared = CountingLimiter(async_redis)
+        limiter = LeasingRateLimiter(shared, monotonic=Now())
+        verdicts = [await limiter.take_all([Charge(self.FAST, "ada")]) for _ in range(30)]
+        assert all(verdict.allowed for verdict in verdicts)
+        assert shared.requests == 3
+
+    async def test_tokens_that_are_not_used_in_a_second_are_lost(self, async_redis: "redis.asyncio.Redis") -> None:
+        now, shared = Now(), CountingLimiter(async_redis)
+        limiter = LeasingRateLimiter(shared, monotonic=now)
+        await limiter.take_all([Charge(self.FAST, "ada")])
+        now.seconds += 1
+        await limiter.take_all([Charge(self.FAST, "ada")])
+        assert shared.requests == 2
+
+    async def test_the_last_tokens_are_given_one_by_one(self, async_redis: "redis.asyncio.Redis") -> None:
+        shared = CountingLimiter(async_redis)
+        nearly = Limit("nearly", rate=1000, burst=4)
+        limiter = LeasingRateLimiter(shared, monotonic=Now())
+        verdicts = [(await limiter.take_all([Charge(nearly, "ada")])).allowed for _ in range(4)]
+        assert verdicts == [True] * 4
+
+    async def test_rare_limits_large_costs_and_several_at_once_are_exact(
+        self, async_redis: "redis.asyncio.Redis"
+    ) -> None:
+        limiter = LeasingRateLimiter(AsyncRateLimiter(async_redis), monotonic=Now())
+        assert [(await limiter.take_all([Charge(SLOW, "ada")])).allowed for _ in range(6)] == [True] * 5 + [False]
+        assert not (await limiter.take_all([Charge(self.FAST, "bob", 1001)])).allowed
+        assert not (await limiter.take_all([Charge(self.FAST, "cy"), Charge(SLOW, "ada")])).allowed

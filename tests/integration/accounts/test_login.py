@@ -305,6 +305,8 @@ class TestVerify:
             "phone_number": ADA,
             "phone_verified": True,
             "display_name": "Ada",
+            "read_receipts": True,
+            "show_presence": True,
             "created_at": "2035-01-30T14:30:00.000Z",
             "updated_at": "2035-01-30T14:30:00.000Z",
         }

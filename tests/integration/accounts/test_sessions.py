@@ -12,7 +12,7 @@ from accounts.services.sessions import SESSION_LIFETIME, TokenPair
 from accounts.services.verification import CACHE_TTL, TokenVerifier
 from accounts.stores.sessions import SessionStore
 from foundation.stores.dynamodb import Database
-from tests.integration.accounts.conftest import ADA, BOB, App
+from tests.integration.accounts.conftest import ADA, BOB, App, verify, verify_now
 
 
 def refresh(app: App, token: str) -> Any:
@@ -171,28 +171,28 @@ class TestRevoke:
     def test_another_process_refuses_the_token_within_seconds(self, app: App, database: Database) -> None:
         phone = app.log_in(device_id="phone")
         elsewhere = _another_process(app, database)
-        assert elsewhere.verify(phone["access_token"]).session_id == phone["session_id"]
+        assert verify(elsewhere, phone).session_id == phone["session_id"]
         app.post("/api/auth/logout", {}, phone["access_token"])
         app.clock.advance(seconds=CACHE_TTL.total_seconds())
         with pytest.raises(SessionRevoked):
-            elsewhere.verify(phone["access_token"])
+            verify(elsewhere, phone)
 
     def test_a_socket_is_refused_at_once_in_any_process(self, app: App, database: Database) -> None:
         phone = app.log_in(device_id="phone")
         elsewhere = _another_process(app, database)
-        elsewhere.verify(phone["access_token"])
+        verify(elsewhere, phone)
         app.post("/api/auth/logout", {}, phone["access_token"])
         with pytest.raises(SessionRevoked):
-            elsewhere.verify_now(phone["access_token"])
+            verify_now(elsewhere, phone)
 
     def test_a_notice_makes_another_process_refuse_at_once(self, app: App, database: Database) -> None:
         phone = app.log_in(device_id="phone")
         elsewhere = _another_process(app, database)
-        elsewhere.verify(phone["access_token"])
+        verify(elsewhere, phone)
         app.post("/api/auth/logout", {}, phone["access_token"])
         elsewhere.mark_ended(app.notices.session_ids)
         with pytest.raises(SessionRevoked):
-            elsewhere.verify(phone["access_token"])
+            verify(elsewhere, phone)
 
     def test_another_users_session_is_not_found_and_stays_active(self, app: App) -> None:
         ada, bob = app.log_in(ADA), app.log_in(BOB)

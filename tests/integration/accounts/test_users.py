@@ -1,5 +1,7 @@
 """Users over REST: own profile, public profiles, lookup."""
 
+from typing import Any
+
 import pytest
 
 from foundation.kernel.ids import UserId
@@ -82,3 +84,30 @@ class TestLookup:
         assert statuses[:60] == [404] * 60
         assert statuses[-1] == 429
         assert app.post("/api/users/lookup", {"phone_number": ADA}, bob["access_token"]).status_code == 200
+
+
+class TestPrivacy:
+    def test_everything_is_shown_until_it_is_switched_off_and_other_processes_are_told(self, app: App) -> None:
+        login = app.log_in()
+        token, user_id = login["access_token"], login["user"]["user_id"]
+        assert (login["user"]["read_receipts"], login["user"]["show_presence"]) == (True, True)
+        answer = app.patch("/api/users/me", {"read_receipts": False}, token).json()
+        assert (answer["read_receipts"], answer["show_presence"], answer["display_name"]) == (
+            False,
+            True,
+            login["user"]["display_name"],
+        )
+        app.patch("/api/users/me", {"show_presence": False}, token)
+        answer = app.patch("/api/users/me", {"display_name": "Ada", "read_receipts": True}, token).json()
+        assert (answer["read_receipts"], answer["show_presence"]) == (True, False)
+        assert app.notices.privacy == [user_id] * 3
+
+    def test_it_is_changed_without_redis_too(self, app: App) -> None:
+        token = app.log_in()["access_token"]
+        app.notices.failing = True
+        assert app.patch("/api/users/me", {"read_receipts": False}, token).json()["read_receipts"] is False
+
+    @pytest.mark.parametrize("body", [{}, {"read_receipts": "no"}, {"show_presence": 1}, {"read_receipts": None}])
+    def test_anything_but_a_switch_is_refused(self, app: App, body: dict[str, Any]) -> None:
+        answer = app.patch("/api/users/me", body, app.log_in()["access_token"])
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

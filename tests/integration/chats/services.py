@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Self
 
 import orjson
-from django.test import Client, override_settings
+from django.test import override_settings
 
 import chats.api.urls
 import delivery.api.urls
@@ -18,11 +19,10 @@ from accounts.services.directory import UserDirectory
 from accounts.stores.users import UserStore
 from chats.domain import MAX_MEMBERS
 from chats.services.access import Access
+from chats.services.changes import Changes
 from chats.services.creation import ChatCreation, CreationStores
 from chats.services.details import ChatDetails
 from chats.services.event_publisher import EventPublisher
-from chats.services.joining import Joining
-from chats.services.leaving import Leaving
 from chats.services.listing import ChatListing
 from chats.services.members import Members
 from chats.services.posting import Posting
@@ -30,7 +30,11 @@ from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
 from delivery.services.inbox import Inbox
+from delivery.services.presence import Presence
+from delivery.services.privacy import PrivacySettings
+from delivery.services.receipts import ChatReceipts
 from delivery.services.watermarks import Watermarks
+from delivery.stores.presence import PresenceStore
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
@@ -40,11 +44,14 @@ from foundation.rest.throttling import UserLimits
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from messaging.domain import Message
+from messaging.services.annotations import Annotations
 from messaging.services.committer import Committer
 from messaging.services.history import History
 from messaging.services.ingest import Ingest
+from messaging.services.notices import CommandLog
 from messaging.stores.messages import ChatCreationKeys, IdempotencyKeyStore, MessageStore
 from tests.doubles import verify_user_id
+from tests.rest import RestClient
 
 
 class RecordingProducer(EventProducer):
@@ -61,6 +68,21 @@ class RecordingProducer(EventProducer):
         self.events += [outgoing.event for outgoing in batch]
 
 
+class OnlineUsers(PresenceStore):
+    """Who is online, without Redis."""
+
+    def __init__(self) -> None:
+        self.user_ids: set[UserId] = set()
+
+    async def online_among(self, user_ids: Sequence[UserId]) -> set[UserId]:
+        return self.user_ids & set(user_ids)
+
+    async def leave(self, user_ids: Collection[UserId]) -> set[UserId]:
+        gone = self.user_ids & set(user_ids)
+        self.user_ids -= gone
+        return gone
+
+
 class Services:
     """The services under test, wired as in `config.wiring`, and their users."""
 
@@ -69,51 +91,64 @@ class Services:
     ) -> None:
         self.database, self.clock, self.ids = database, clock, IdFactory(clock)
         self.chats, self.memberships = ChatStore(database), MembershipStore(database)
-        self.counters, self.watermarks = CounterStore(database), WatermarkStore(database)
+        self.counters, self.watermarks = CounterStore(database), WatermarkStore(database.on_loop)
         self.user_store = UserStore(database)
         self.users = UserDirectory(self.user_store)
         self.access = Access(chats=self.chats, memberships=self.memberships)
         self.events = EventPublisher(producer=producer, ids=self.ids, clock=clock)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
         self.creation = self._creation()
-        self.details = ChatDetails(
-            access=self.access, chats=self.chats, memberships=self.memberships, counters=self.counters, clock=clock
-        )
-        leaving = Leaving(database=database, memberships=self.memberships, counters=self.counters)
-        joining = Joining(
-            memberships=self.memberships, leaving=leaving, users=self.users, clock=clock, limit=member_limit
-        )
         cursors = CursorCodec("a secret of the tests")
-        self.members = Members(
-            database=database,
-            access=self.access,
-            memberships=self.memberships,
-            joining=joining,
-            leaving=leaving,
-            users=self.users,
-            events=self.events,
-            cursors=cursors,
-        )
         messages = MessageStore(database.on_loop)
         self.history = History(database=database.on_loop, messages=messages, posting=self.posting)
         ingest = Ingest(
             database=database.on_loop,
             posting=self.posting,
+            changes=Changes(database, limit=member_limit),
             messages=messages,
             keys=IdempotencyKeyStore(database),
             clock=clock,
         )
-        self.committer = Committer(ingest=ingest, producer=producer, clock=clock, ids=self.ids)
+        self.entries = RecordingProducer()
+        self.committer = Committer(ingest=ingest, producer=self.entries, clock=clock, ids=self.ids)
+        self.annotations = Annotations(
+            database=database.on_loop,
+            history=self.history,
+            messages=messages,
+            posting=self.posting,
+            cursors=cursors,
+        )
+        log = CommandLog(self.committer, loop=database.loop)
+        self.details = ChatDetails(
+            access=self.access, memberships=self.memberships, counters=self.counters, log=log, clock=clock
+        )
+        self.members = Members(
+            access=self.access,
+            memberships=self.memberships,
+            log=log,
+            users=self.users,
+            events=self.events,
+            cursors=cursors,
+        )
         self.acknowledgements = Watermarks(
-            database=database, store=self.watermarks, posting=self.posting, cursors=cursors, clock=clock
+            database=database.on_loop, store=self.watermarks, posting=self.posting, cursors=cursors, clock=clock
+        )
+        self.privacy = PrivacySettings(self.users)
+        self.receipts = ChatReceipts(database, members=self.members, store=self.watermarks, privacy=self.privacy)
+        self.online = OnlineUsers()
+        self.presence = Presence(
+            self.online,
+            database=database.on_loop,
+            posting=self.posting,
+            users=self.users,
+            privacy=self.privacy,
+            clock=clock,
         )
         self.inbox = Inbox(
-            chats=ChatListing(
-                database=database, chats=self.chats, memberships=self.memberships, counters=self.counters
-            ),
+            database=database.on_loop,
+            chats=ChatListing(chats=self.chats, memberships=self.memberships, counters=self.counters),
             history=self.history,
             watermarks=self.watermarks,
-            loop=database.loop,
             cursors=cursors,
         )
 
@@ -135,12 +170,14 @@ class Services:
         module.urlpatterns = [  # type: ignore[attr-defined]
             *chats.api.urls.routes(details=self.details, members=self.members, **callers),
             *messaging.api.urls.routes(
-                committer=self.committer, history=self.history, loop=self.database.loop, **callers
+                committer=self.committer, history=self.history, annotations=self.annotations, **callers
             ),
             *delivery.api.urls.routes(
                 inbox=self.inbox,
                 creation=self.creation,
                 watermarks=self.acknowledgements,
+                receipts=self.receipts,
+                presence=self.presence,
                 **callers,
             ),
         ]
@@ -175,8 +212,12 @@ class Services:
             "text/plain",
             "2035-01-30T14:30:00.000Z",
         )
-        moving = self.posting.moving_counter(chat_id, current=current, added=1, now=self.clock.now())
+        after = replace(current, sequence=current.sequence + 1)
+        moving = self.posting.moving_counter(chat_id, current=current, after=after, now=self.clock.now())
         self.database.transact([moving, MessageStore(self.database.on_loop).storing(message)])
+
+    def count_members(self, chat_id: ChatId) -> int:
+        return self.database.loop.run(self.memberships.count_members(chat_id))
 
     def role_of(self, chat_id: ChatId, person: "Person") -> str | None:
         found = self.memberships.find(chat_id, person.user_id)
@@ -226,11 +267,10 @@ class Person:
         query: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        client = Client(raise_request_exception=False)
-        response = client.generic(
+        response = RestClient().generic(
             method,
             path,
-            b"" if body is None else orjson.dumps(body),
+            "" if body is None else orjson.dumps(body).decode(),
             content_type="application/json",
             query_params=query,
             headers={"Authorization": f"Bearer {self.user_id}", **(headers or {})},

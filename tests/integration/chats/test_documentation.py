@@ -7,7 +7,7 @@ import pytest
 from foundation.rest.schema import generate
 from tests.integration.chats.services import Services
 
-COMMON = {401, 406, 429, 503}
+COMMON = {401, 403, 406, 429, 503}
 BODY = {400, 413, 415, 422}
 DOCUMENTED = {
     ("get", "/api/chats"): {200, 400, 422},

@@ -34,7 +34,7 @@ class TestRequireReader:
     ) -> None:
         services.say(chat_id, ada.user_id, "hello")
         with captured(database) as requests:
-            assert services.posting.require_reader(chat_id, ada.user_id) == 1
+            assert database.loop.run(services.posting.require_reader(chat_id, ada.user_id)) == 1
         [(operation, request)] = requests
         assert operation == "BatchGetItem"
         assert all(part["ConsistentRead"] for part in request["RequestItems"].values())
@@ -44,9 +44,9 @@ class TestRequireReader:
     ) -> None:
         for wrong in (services.ids.chat(), incomplete, ChatId("chat_1"), ChatId("")):
             with pytest.raises(ChatNotFound):
-                services.posting.require_reader(wrong, ada.user_id)
+                services.database.loop.run(services.posting.require_reader(wrong, ada.user_id))
         with pytest.raises(ChatNotFound):
-            services.posting.require_reader(chat_id, services.ids.user())
+            services.database.loop.run(services.posting.require_reader(chat_id, services.ids.user()))
 
 
 class TestMemberships:
@@ -71,7 +71,7 @@ class TestCounters:
     def test_it_moves_from_where_it_stands(self, services: Services, chat_id: ChatId) -> None:
         now = services.clock.now()
         services.database.transact(
-            [services.posting.moving_counter(chat_id, current=CounterState(0), added=3, now=now)]
+            [services.posting.moving_counter(chat_id, current=CounterState(0), after=CounterState(3), now=now)]
         )
         assert services.posting.find_counter(chat_id) == 3
 
@@ -80,7 +80,7 @@ class TestCounters:
     ) -> None:
         for where, current in ((chat_id, 1), (incomplete, 0)):
             moving = services.posting.moving_counter(
-                where, current=CounterState(current), added=1, now=services.clock.now()
+                where, current=CounterState(current), after=CounterState(current + 1), now=services.clock.now()
             )
             with pytest.raises(TransactionCancelled):
                 services.database.transact([moving])

@@ -12,12 +12,14 @@ import pytest
 from django.test import override_settings
 
 from config.wiring.web import Web
-from demo.data import ADA, BEN, CHATS, EMI, PEOPLE
+from delivery.domain import InboxEntry
+from demo.data import ADA, BEN, CHATS, EMI, PEOPLE, DemoChat
 from demo.seeder import DemoSeeder, DemoServices
 from engines.data_directory import environment_of_running_engines
 from foundation.kernel.errors import Invalid, Unavailable
+from foundation.kernel.ids import UserId
 from foundation.stores.dynamodb import Database, DynamoDBOptions
-from messaging.domain import Draft, Sent
+from messaging.domain import Draft, Kind, Message, Sent
 from messaging.services.committer import Committer
 from messaging.stores.messages import MessageStore
 
@@ -47,24 +49,38 @@ def services_of(seeder: DemoSeeder) -> DemoServices:
     return seeder._services
 
 
+def entries_of(parts: Web, user_id: UserId) -> list[InboxEntry]:
+    return parts.clients.loop.run(parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None)).entries
+
+
 def texts_by_chat(parts: Web, name: str) -> dict[str | None, list[str]]:
-    """Every chat of the person, by name; the direct ones together under None."""
+    """The entries of every chat of the person, by its name; the direct ones together under None."""
     user_id = parts.demo.seed()[name].user_id
     found: dict[str | None, list[str]] = {}
     store = MessageStore(parts.clients.database.on_loop)
-    for entry in parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries:
+    for entry in entries_of(parts, user_id):
         chat, last = entry.listed.state.chat, entry.listed.state.last_sequence
         messages = parts.clients.loop.run(store.list_between(chat.chat_id, 1, last))
-        found.setdefault(chat.name, []).extend(message.content for message in messages)
+        found.setdefault(chat.name, []).extend(map(text_of, messages))
     return found
+
+
+def text_of(entry: Message) -> str:
+    return entry.content if entry.kind is Kind.MESSAGE else f"{entry.kind} of {entry.target}"
 
 
 def expected_texts(name: str) -> dict[str | None, list[str]]:
     found: dict[str | None, list[str]] = {}
     for chat in CHATS:
         if name in chat.members:
-            found.setdefault(chat.name, []).extend(text for _, text in chat.messages)
+            found.setdefault(chat.name, []).extend(expected_texts_of(chat))
     return found
+
+
+def expected_texts_of(chat: DemoChat) -> list[str]:
+    rewritten = {change.target: change.text for change in chat.changes if change.kind in (Kind.EDIT, Kind.DELETION)}
+    texts = [rewritten.get(number, text) for number, (_, text) in enumerate(chat.messages, start=1)]
+    return [*texts, *(f"{change.kind} of {change.target}" for change in chat.changes)]
 
 
 def ordered(texts: dict[str | None, list[str]]) -> dict[str | None, list[str]]:
@@ -91,15 +107,15 @@ class TestDemoSeeder:
     def test_unread_counts_are_those_of_the_data(self, parts: Web) -> None:
         for name, expected in ((ADA, 4), (BEN, 0), (EMI, 5)):
             user_id = parts.demo.seed()[name].user_id
-            entries = parts.delivery.inbox.list_chats(user_id, limit=200, cursor=None).entries
-            assert sum(entry.unread_count for entry in entries) == expected
+            assert sum(entry.unread_count for entry in entries_of(parts, user_id)) == expected
 
 
 class TestLogin:
     def test_a_person_of_the_demo_gets_a_session(self, parts: Web) -> None:
         login = parts.demo.log_in(BEN, device_id="a browser")
         assert login.user.phone_number == PEOPLE[BEN]
-        assert parts.accounts.verifier.verify(login.tokens.access_token).user_id == login.user.user_id
+        caller = parts.clients.loop.run(parts.accounts.verifier.verify(login.tokens.access_token))
+        assert caller.user_id == login.user.user_id
 
     def test_any_other_user_is_refused(self, parts: Web) -> None:
         number = "+4915112345678"

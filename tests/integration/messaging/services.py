@@ -5,18 +5,20 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from time import monotonic
 from types import ModuleType
 from typing import Any, TypeVar
 
 import orjson
-from django.test import Client
 
-from chats.domain import Membership, Role
-from chats.services.leaving import Leaving
+from chats.domain import Chat, ChatType, CounterState, Membership, Role
+from chats.services.changes import Changes
 from chats.services.posting import Posting
+from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.clock import Clock
+from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.events import Event
 from foundation.kernel.ids import ChatId, IdFactory, UserId
 from foundation.kernel.retry import RetryPolicy
@@ -25,11 +27,14 @@ from foundation.stores.errors import CancellationReason, EventLogUnavailable, Tr
 from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from messaging.api.urls import routes
 from messaging.domain import Draft, Message, Sent
+from messaging.services.annotations import Annotations
 from messaging.services.committer import MAX_WAITING, Committer
 from messaging.services.history import History, Page, Window
+from messaging.services.homes import Homes
 from messaging.services.ingest import Ingest
 from messaging.stores.messages import IdempotencyKeyStore, MessageStore
 from tests.doubles import verify_user_id
+from tests.rest import RestClient
 
 T = TypeVar("T")
 
@@ -124,7 +129,13 @@ class Services:
     """One process's ingest path and history. Chats and members are put straight into the tables."""
 
     def __init__(
-        self, database: Database, clock: Clock, *, producer: EventProducer | None = None, max_waiting: int = MAX_WAITING
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        producer: EventProducer | None = None,
+        max_waiting: int = MAX_WAITING,
+        contention_retry: RetryPolicy = QUICK,
     ) -> None:
         self.database, self.loop = database, database.loop
         self.clock, self.ids = clock, IdFactory(clock)
@@ -133,12 +144,15 @@ class Services:
         self.memberships, self.counters = MembershipStore(database), CounterStore(database)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
         self.messages = MessageStore(database.on_loop)
+        self.homes = Homes()
         self.ingest = Ingest(
             database=database.on_loop,
             posting=self.posting,
+            changes=Changes(database),
             messages=self.messages,
             keys=IdempotencyKeyStore(database),
             clock=clock,
+            homes=self.homes,
             monotonic=lambda: clock.now().timestamp(),
         )
         self.committer = Committer(
@@ -147,28 +161,71 @@ class Services:
             clock=clock,
             ids=self.ids,
             retry=QUICK,
+            contention_retry=contention_retry,
             max_waiting=max_waiting,
         )
+        self.homes.subscribe(self.committer.on_homes_changed)
         self.history = History(database=database.on_loop, messages=self.messages, posting=self.posting)
+        self.annotations = Annotations(
+            database=database.on_loop,
+            history=self.history,
+            messages=self.messages,
+            posting=self.posting,
+            cursors=CursorCodec("a secret of the tests"),
+        )
 
     def create_chat(self, *members: UserId) -> ChatId:
         chat_id, now = self.ids.chat(), self.clock.now()
         self.database.transact(
             [
-                self.counters.creating(chat_id, now=now),
+                self.counters.creating(chat_id, members=len(members), now=now),
                 *(self.memberships.creating(Membership(chat_id, each, Role.MEMBER, now, None)) for each in members),
             ]
         )
         self.wire.requests.clear()
         return chat_id
 
+    def create_room(self, type: ChatType, **roles: Role) -> tuple[ChatId, dict[str, UserId]]:
+        """A chat with its item, and a member for each of the names."""
+        chat_id, now = self.ids.chat(), self.clock.now()
+        members = {name: self.ids.user() for name in roles}
+        name = "Team" if type is ChatType.GROUP else None
+        self.database.transact(
+            [
+                ChatStore(self.database).creating(Chat(chat_id, type, name, self.ids.user(), now, now)),
+                self.counters.creating(chat_id, members=len(members), now=now),
+                *(
+                    self.memberships.creating(Membership(chat_id, members[name], role, now))
+                    for name, role in roles.items()
+                ),
+            ]
+        )
+        self.wire.requests.clear()
+        return chat_id, members
+
+    def counter(self, chat_id: ChatId) -> CounterState:
+        found = self.database.batch_get(self.posting.counter_lookup([chat_id]))
+        return self.posting.counter_states_among(found)[chat_id]
+
     def remove(self, chat_id: ChatId, user_id: UserId) -> None:
+        """As a process of an earlier version does it: without a notice."""
         seen = self.memberships.find(chat_id, user_id)
         assert seen is not None
-        Leaving(database=self.database, memberships=self.memberships, counters=self.counters).leave(seen)
+        self.database.transact([self.memberships.removing(seen), self.counters.counting_departure(chat_id)])
+
+    def add(self, chat_id: ChatId, user_id: UserId) -> None:
+        self.database.transact([self.memberships.adding(Membership(chat_id, user_id, Role.MEMBER, self.clock.now()))])
 
     def draft(self, chat_id: ChatId, sender: UserId, client_message_id: str = "id-1", content: str = "hello") -> Draft:
         return Draft(chat_id, sender, client_message_id, content)
+
+    def list_homes(self, own: str, *others: str) -> None:
+        """Let this process believe in a list of homes, which stays valid."""
+
+        async def update() -> None:
+            self.homes.update(own, [own, *others], at=monotonic() + 1000)
+
+        self.run(update())
 
     def send(self, draft: Draft) -> Sent:
         return self.run(self.committer.send(draft))
@@ -215,8 +272,9 @@ class Services:
 
     def urlconf(self) -> ModuleType:
         module = ModuleType("messaging_urls")
+        module.loop = self.loop  # type: ignore[attr-defined]
         module.urlpatterns = routes(  # type: ignore[attr-defined]
-            committer=self.committer, history=self.history, loop=self.loop, verify=verify_user_id
+            committer=self.committer, history=self.history, annotations=self.annotations, verify=verify_user_id
         )
         for status, handler in (
             (400, "bad_request"),
@@ -237,7 +295,7 @@ class Caller:
     """A user with a REST client."""
 
     def __init__(self, user_id: UserId) -> None:
-        self._client = Client(headers={"authorization": f"Bearer {user_id}"}, raise_request_exception=False)
+        self._client = RestClient(headers={"authorization": f"Bearer {user_id}"})
 
     def get(self, path: str, **query: str | int) -> tuple[int, dict[str, Any]]:
         response = self._client.get(path, query)

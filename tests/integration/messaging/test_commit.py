@@ -175,6 +175,83 @@ class TestSeveralWriters:
         assert theirs == [6, 3, 3]
 
 
+class TestChatsWithAnotherHome:
+    def test_every_send_reads_counter_membership_and_key_and_commits_alone(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        ours, theirs = chats_by_home(services, ann, "a:1", "b:1")
+        for each in (ours, theirs):
+            for number in range(3):
+                services.send(services.draft(each, ann, f"warm-{number}"))
+        other_process.send(other_process.draft(theirs, ann, "other"))
+        services.wire.requests.clear()
+        answers = [services.submit(services.draft(each, ann, "next")) for each in (ours, theirs)]
+        assert [answer.result(20).message.sequence for answer in answers] == [4, 5]
+        assert sorted(len(items) for items in transactions(services)) == [3, 3]
+        (read,) = [
+            request for name, request in services.wire.requests if name == "BatchGetItem" and theirs in str(request)
+        ]
+        assert sorted(name.removeprefix("messaging_tests_") for name in read["RequestItems"]) == [
+            "chat_counters",
+            "chat_memberships",
+            "idempotency_keys",
+        ]
+
+    def test_a_chat_that_another_process_writes_is_not_shared_even_at_home(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        quiet = services.create_chat(ann)
+        for each in (chat, quiet):
+            for number in range(2):
+                services.send(services.draft(each, ann, f"warm-{number}"))
+        other_process.send(other_process.draft(chat, ann, "other-1"))
+        services.send(services.draft(chat, ann, "finds-out"))
+        other_process.send(other_process.draft(chat, ann, "other-2"))
+        services.wire.requests.clear()
+        answers = services.run(submit_in_a_row(services, [services.draft(each, ann, "next") for each in (chat, quiet)]))
+        assert [answer.message.sequence for answer in answers] == [6, 3]
+        assert [len(items) for items in transactions(services)] == [3, 3]
+
+    def test_a_home_that_has_moved_forgets_the_counters_that_it_remembered(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        for number in range(3):
+            services.send(services.draft(chat, ann, f"warm-{number}"))
+        other_process.send(other_process.draft(chat, ann, "other"))
+        services.list_homes("a:1")
+        services.wire.requests.clear()
+        assert services.send(services.draft(chat, ann, "next")).message.sequence == 5
+        assert services.wire.operations == ["BatchGetItem", "TransactWriteItems"]
+
+    def test_processes_that_share_every_chat_with_different_lists_leave_neither_gap_nor_duplicate(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        services.list_homes("a:1", "b:1")
+        other_process.list_homes("b:1", "c:1")
+        chats = [services.create_chat(ann) for _ in range(8)]
+        processes = (("a", services), ("b", other_process))
+        answers = {
+            (name, each): [process.submit(process.draft(each, ann, f"{name}-{number}")) for number in range(30)]
+            for each in chats
+            for name, process in processes
+        }
+        for futures in answers.values():
+            sequences = [future.result(20).message.sequence for future in futures]
+            assert sequences == sorted(sequences)
+        for each in chats:
+            assert [message.sequence for message in services.stored(each)] == list(range(1, 61))
+
+
+def chats_by_home(services: Services, member: UserId, *names: str) -> list[ChatId]:
+    """A chat for each of the names in a list of homes; the first name is the process's own."""
+    services.list_homes(*names)
+    found: dict[str, ChatId] = {}
+    while len(found) < len(names):
+        chat_id = services.create_chat(member)
+        found.setdefault(services.homes.find_home(chat_id) or "", chat_id)
+    return [found[name] for name in names]
+
+
 class TestFaults:
     @pytest.mark.parametrize(
         "error",
@@ -204,6 +281,7 @@ class TestFaults:
         with pytest.raises(StoreUnavailable) as refused:
             services.send(services.draft(chat, ann))
         assert refused.value.code == "store_unavailable"
+        assert not isinstance(refused.value, TransactionConflict)
         assert services.wire.operations.count("TransactWriteItems") < 20
         assert services.stored(chat) == []
 

@@ -5,6 +5,7 @@ from foundation.stores.errors import StoreUnavailable
 from tests.integration.messaging.services import Caller, Services
 
 MESSAGE_FIELDS = {
+    "kind",
     "message_id",
     "chat_id",
     "sequence",

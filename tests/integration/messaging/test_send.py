@@ -69,7 +69,7 @@ class TestSending:
             "DeleteItem",
             {
                 "TableName": services.database.table_name(
-                    services.counters.creating(missing, now=services.clock.now()).pattern.model
+                    services.counters.creating(missing, members=1, now=services.clock.now()).pattern.model
                 ),
                 "Key": {"chat_id": {"S": missing}},
             },

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from chats.domain import CounterState, Membership, Role
+from chats.domain import CounterState
 from chats.errors import ChatNotFound
 from foundation.kernel.ids import ChatId, UserId
 from messaging.errors import ClientMessageIdConflict
@@ -158,7 +158,7 @@ class TestMembersWhoLeft:
 
     def test_a_member_who_comes_back_may_send_again(self, services: Services, cached: ChatId, ann: UserId) -> None:
         services.remove(cached, ann)
-        services.memberships.add(Membership(cached, ann, Role.MEMBER, services.clock.now()))
+        services.add(cached, ann)
         services.send(services.draft(cached, ann, "back"))
         assert [message.client_message_id for message in services.stored(cached)][2:] == ["back"]
 

@@ -36,7 +36,7 @@ class Users:
     def find_owner(self, phone_number: str) -> UserId | None:
         return self._owner.user_id if self._owner else None
 
-    def find(self, user_id: UserId) -> User | None:
+    def find_now(self, user_id: UserId) -> User | None:
         return self._owner if self._owner and self._owner.user_id == user_id else None
 
     def create(self, user: User) -> None:
@@ -68,6 +68,6 @@ def test_a_conflict_without_a_winner_is_raised() -> None:
 def test_a_claim_without_its_user_is_an_error() -> None:
     users = Users(PhoneNumberTaken())
     users._owner = RIVAL
-    users.find = lambda user_id: None  # type: ignore[method-assign]
+    users.find_now = lambda user_id: None  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
         register(users)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bench.frames import Drafts, ack, parse_messages, sequences, sync_request, to_micros
 from bench.timeline import DeliveryCheck, InvalidRun, Timeline
-from delivery.gateway.frames import Ack, SendMessage, SyncRequest, parse
+from delivery.gateway.requests import Ack, SendMessage, SyncRequest, parse
 from foundation.kernel.ids import ChatId
 
 

@@ -18,6 +18,7 @@ GOOD = {
     "TRUSTED_PROXIES": "10.0.0.0/8",
     "KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092",
     "REDIS_URL": "redis://redis.example:6379/0",
+    "DATABASE_URL": "postgres://staff:word@database.example:5432/staff",
 }
 
 IMPORT = """
@@ -70,10 +71,14 @@ class TestProduction:
             ("TRUSTED_PROXIES", "10.0.0.1/8"),
             ("TRUSTED_PROXIES", "0.0.0.0/0"),
             ("TRUSTED_PROXIES", ","),
+            ("ALLOWED_ORIGINS", "app.example"),
+            ("ALLOWED_ORIGINS", "https://app.example/path"),
             ("KAFKA_BOOTSTRAP_SERVERS", ","),
             ("REDIS_URL", "redis.example:6379"),
             ("DYNAMODB_ENDPOINT_URL", "dynamodb.example"),
             ("DATABASE_URL", "postgres://[bad"),
+            ("DATABASE_URL", "sqlite:////var/lib/parley/staff.sqlite3"),
+            ("STAFF_TOTP", "never"),
             ("TABLE_CAPACITY", "users:40"),
             ("TABLE_CAPACITY", "people:40/10"),
             ("SMS_BACKEND", "file"),
@@ -113,6 +118,7 @@ class TestProduction:
             "JWT_KEYS",
             "KAFKA_BOOTSTRAP_SERVERS",
             "REDIS_URL",
+            "DATABASE_URL",
             "ALLOWED_HOSTS",
             "TRUSTED_PROXIES",
         ]

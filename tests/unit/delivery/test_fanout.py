@@ -27,12 +27,14 @@ class FakeMembers:
     def __init__(self, members: dict[str, set[str]]) -> None:
         self.members = members
         self.invalidated: list[str] = []
+        self.on_invalidate: Callable[[], object] = lambda: None
 
     def members_of(self, chat_ids: Iterable[str]) -> dict[str, set[str]]:
         return {chat_id: self.members.get(chat_id, set()) for chat_id in chat_ids}
 
     def invalidate(self, chat_ids: Iterable[str]) -> None:
         self.invalidated += chat_ids
+        self.on_invalidate()
 
     def forget_reads(self) -> None: ...
 
@@ -97,6 +99,39 @@ class World:
 
     def seen_by(self, connection: str) -> list[int]:
         return [frame["sequence"] for frame in self.routes.frames_for(connection) if frame["type"] == "message"]
+
+
+def entry(sequence: int, kind: str, **fields: Any) -> Record:
+    return record("EntryPersisted", message(sequence, kind=kind, **fields), offset=sequence)
+
+
+class TestOtherEntries:
+    def test_they_are_delivered_as_messages_are(self) -> None:
+        world = World()
+        world.processor.process([persisted(1), entry(2, "reaction", target=1, emoji="+", action="add"), persisted(3)])
+        assert world.seen_by("g1.bob") == [1, 2, 3]
+        assert world.routes.frames_for("g1.bob")[1]["kind"] == "reaction"
+
+    def test_a_removed_member_gets_the_notice_and_nothing_after_it(self) -> None:
+        world = World()
+        world.members.on_invalidate = lambda: world.members.members.update(chat={"ann"})
+        notice = {"type": "member_removed", "user_ids": ["bob"], "roles": ["member"]}
+        world.processor.process([persisted(1), entry(2, "notice", notice=notice), persisted(3)])
+        assert (world.seen_by("g1.bob"), world.seen_by("g2.laptop")) == ([1, 2], [1, 2, 3])
+        assert world.members.invalidated == ["chat"]
+
+    def test_a_new_member_gets_the_notice_and_everything_after_it(self) -> None:
+        world = World()
+        world.members.on_invalidate = lambda: world.members.members.update(chat={"ann", "bob", "eve"})
+        notice = {"type": "member_added", "user_ids": ["eve"], "roles": ["member"]}
+        world.processor.process([entry(2, "notice", notice=notice), persisted(3)])
+        assert world.seen_by("g1.eve") == [2, 3]
+
+    @pytest.mark.parametrize("notice", [None, 7, {"type": "chat_renamed", "name": "x"}, {"type": "member_added"}])
+    def test_other_notices_invalidate_nothing(self, notice: object) -> None:
+        world = World()
+        world.processor.process([entry(1, "notice", notice=notice)])
+        assert (world.seen_by("g1.bob"), world.members.invalidated) == ([1], [])
 
 
 class TestMessages:

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery.gateway import frames
-from delivery.gateway.frames import Ack, Authenticate, BadFrame, Heartbeat, Messages, SendMessage, SyncRequest
+from delivery.gateway.frames import Messages
+from delivery.gateway.requests import (
+    Ack,
+    Authenticate,
+    BadFrame,
+    Heartbeat,
+    Read,
+    SendMessage,
+    SyncRequest,
+    Typing,
+    WatchPresence,
+    parse,
+)
 from foundation.kernel.errors import Forbidden, RateLimited
 from foundation.stores.errors import StoreRefused, StoreUnavailable
 
@@ -34,12 +46,18 @@ class TestParsing:
                 {"type": "sync_request", "chat_id": "x", "last_acked_sequence": 5, "limit": 1},
                 SyncRequest("x", 5, 1),  # type: ignore[arg-type]
             ),
+            ({"type": "read", "chat_id": "x", "sequence": 7}, Read("x", 7)),  # type: ignore[arg-type]
+            ({"type": "typing", "chat_id": "x", "active": False}, Typing("x", False)),  # type: ignore[arg-type]
+            (
+                {"type": "watch_presence", "chat_id": "x", "user_ids": ["u"]},
+                WatchPresence("x", ("u",)),  # type: ignore[arg-type]
+            ),
             ({"type": "heartbeat"}, Heartbeat()),
             ({"type": "authenticate", "access_token": "t"}, Authenticate("t")),
         ],
     )
     def test_each_frame_of_the_contract(self, frame: dict[str, Any], expected: object) -> None:
-        assert frames.parse(json.dumps(frame)) == expected
+        assert parse(json.dumps(frame)) == expected
 
     @pytest.mark.parametrize(
         "text",
@@ -62,25 +80,32 @@ class TestParsing:
             '{"type": "sync_request", "chat_id": "x", "last_acked_sequence": -1}',
             '{"type": "sync_request", "chat_id": "x", "last_acked_sequence": 0, "limit": 101}',
             '{"type": "authenticate"}',
+            '{"type": "read", "chat_id": "x", "sequence": 0}',
+            '{"type": "typing", "chat_id": "x"}',
+            '{"type": "typing", "chat_id": "x", "active": 1}',
+            '{"type": "watch_presence", "chat_id": "x", "user_ids": "u"}',
+            '{"type": "watch_presence", "chat_id": "x", "user_ids": [1]}',
             '{"type": "heartbeat", "x": "\\ud800"}',
             "[" * 5000,
         ],
     )
     def test_anything_else_is_a_bad_frame(self, text: str) -> None:
         with pytest.raises(BadFrame):
-            frames.parse(text)
+            parse(text)
 
-    @pytest.mark.parametrize("kind", ["send_message", "ack", "sync_request", "heartbeat", "authenticate"])
+    @pytest.mark.parametrize(
+        "kind", ["send_message", "ack", "read", "sync_request", "typing", "watch_presence", "heartbeat", "authenticate"]
+    )
     def test_an_unknown_field_is_refused_and_named(self, kind: str) -> None:
         with pytest.raises(BadFrame) as refusal:
-            frames.parse(json.dumps({"type": kind, "surprise": 1}))
+            parse(json.dumps({"type": kind, "surprise": 1}))
         assert refusal.value.detail == f"surprise is not a field of {kind}"
         assert refusal.value.code == "invalid_request"
 
     @given(st.text(max_size=100))
     def test_no_text_raises_anything_else(self, text: str) -> None:
         with pytest.raises(BadFrame):
-            frames.parse(text)
+            parse(text)
 
 
 class TestDeliveries:

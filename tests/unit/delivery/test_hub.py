@@ -1,8 +1,10 @@
 """The hub: deliveries to the sockets of one process, and the tasks that tend them, without Redis."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import cast
 from unittest.mock import AsyncMock, Mock, patch
 
 import orjson
@@ -10,9 +12,10 @@ import pytest
 
 from delivery.gateway import frames, hub
 from delivery.gateway.closing import Close
-from delivery.gateway.coalescer import Coalescer
+from delivery.gateway.control import Notice
 from delivery.gateway.hub import Hub
-from delivery.stores.connections import CONNECTION_TTL, Registration
+from delivery.gateway.live import LiveUpdates
+from delivery.stores.connections import CONNECTION_TTL, ConnectionRegistry, Registration
 from foundation.kernel.ids import ConnectionId, SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
 
@@ -38,10 +41,18 @@ class FakeSocket:
 
 
 def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
-    async def ended_among(session_ids: Iterable[SessionId]) -> Iterable[SessionId]:
-        return [session_id for session_id in session_ids if session_id in ended]
+    async def ended_among(sessions: Mapping[SessionId, UserId]) -> Iterable[SessionId]:
+        return [session_id for session_id in sessions if session_id in ended]
 
-    made = Hub(gateway_id="gw", client=Mock(), sessions_ended=Mock(), control=AsyncMock(), ended_among=ended_among)
+    made = Hub(
+        live=Mock(),
+        gateway_id="gw",
+        client=Mock(),
+        sessions_ended=Mock(),
+        users_changed=Mock(),
+        control=AsyncMock(),
+        ended_among=ended_among,
+    )
     made._sockets.update({socket.registration.connection_id: socket for socket in sockets})
     return made
 
@@ -63,9 +74,10 @@ class FakeRegistry:
         self.known.update(names)
         self.batches.append(list(names))
 
-    async def unregister(self, registrations: Sequence[Registration]) -> None:
+    async def unregister(self, registrations: Sequence[Registration]) -> set[UserId]:
         self._require_engine()
         self.known.difference_update(each.connection_id for each in registrations)
+        return set() if self.known else {UserId("user")}
 
     async def count(self) -> int:
         self._require_engine()
@@ -163,7 +175,6 @@ class TestDelivering:
 def hub_with_registry() -> tuple[Hub, FakeRegistry]:
     made, registry = hub_of(), FakeRegistry()
     made._registry = registry  # type: ignore[assignment]
-    made._unregistering = Coalescer(registry.unregister, lock=made._registry_lock)
     return made, registry
 
 
@@ -354,3 +365,83 @@ class TestDraining:
         await draining.drain(spread=0.01)
         assert [socket.closed for socket in sockets] == [[Close.RESTART]] * 5
         assert draining.draining
+
+    async def test_an_operator_drains_this_gateway_only_and_resumes_it(self) -> None:
+        socket = FakeSocket("one")
+        made = hub_of(socket)
+        made._follow(Notice(drained="gw-other"))
+        assert not made.draining
+        made._follow(Notice(drained=made.gateway_id))
+        assert made._moving is not None
+        made._follow(Notice(drained=made.gateway_id))
+        await asyncio.sleep(0)
+        assert socket.closed == [Close.RESTART]
+        with pytest.raises(StoreUnavailable, match="--undo"):
+            made.require_open()
+        made._follow(Notice(resumed=made.gateway_id))
+        made.require_open()
+        await made._moving
+
+
+class TestSuspensions:
+    async def _hear(self, made: Hub, *notices: Notice) -> None:
+        made._control = AsyncMock(side_effect=[*notices, asyncio.CancelledError])
+        with suppress(asyncio.CancelledError):
+            await made._listen()
+
+    async def test_every_socket_of_the_user_is_closed_and_no_other(self) -> None:
+        ann, tablet, bob = FakeSocket("ann"), FakeSocket("tablet"), FakeSocket("bob")
+        bob.registration = replace(bob.registration, user_id=UserId("bob"))
+        await self._hear(hub_of(ann, tablet, bob), Notice(suspended=frozenset({UserId("user")})))
+        assert (ann.closed, tablet.closed, bob.closed) == ([Close.SESSION_REVOKED], [Close.SESSION_REVOKED], [])
+
+    async def test_a_socket_whose_handshake_was_under_way_is_closed_too(self) -> None:
+        made, late = hub_of(), FakeSocket("late")
+        made._registry = cast(ConnectionRegistry, FakeRegistry())
+        await self._hear(made, Notice(suspended=frozenset({UserId("user")})))
+        await made.add(late)
+        assert late.closed == [Close.SESSION_REVOKED]
+
+    async def test_a_restored_user_may_connect_at_once(self) -> None:
+        made, socket, user = hub_of(), FakeSocket("ann"), frozenset({UserId("user")})
+        made._registry = cast(ConnectionRegistry, FakeRegistry())
+        await self._hear(made, Notice(suspended=user), Notice(restored=user))
+        await made.add(socket)
+        assert socket.closed == []
+
+
+class TestLivePayloads:
+    def test_they_go_to_the_parts_that_know_them_and_others_are_deliveries(self) -> None:
+        ann = FakeSocket("ann")
+        made = hub_of(ann)
+        made._schedule_delivery = Mock()  # type: ignore[method-assign]
+        live, ordinary = orjson.dumps({"type": "live", "frames": []}), delivering(["gw.ann"], 1)
+        for payload in (live, ordinary):
+            made._on_payload(payload)
+        made._live.on_payload.assert_called_once_with(live, made._sockets)  # type: ignore[attr-defined]
+        made._schedule_delivery.assert_called_once_with(ordinary)
+
+    @pytest.mark.parametrize(
+        "payload", [b"{", b"[]", b"{}", b'{"frames": [{}]}', b'{"frames": [{"frame": {"type": "x"}}]}']
+    )
+    def test_a_malformed_one_is_ignored(self, payload: bytes) -> None:
+        LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=Mock()).on_payload(payload, {})
+
+    def test_a_member_that_is_removed_is_no_longer_watched(self) -> None:
+        ann, watchers = FakeSocket("ann"), Mock()
+        made = hub_of(ann)
+        made._live = LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=watchers)
+        notice = {"type": "membership_changed", "chat_id": "c", "user_id": "u", "change_type": "removed"}
+        payload = orjson.dumps({"deliveries": [{"connection_ids": ["gw.ann"], "messages": [notice]}]})
+        made.deliver([payload])
+        watchers.member_left.assert_called_once_with("c", "u")
+        assert [orjson.loads(frame.payload) for frame in ann.frames] == [notice]
+
+    async def test_users_whose_last_connection_ends_are_gone_unless_the_gateway_drains(self) -> None:
+        made, _ = hub_with_registry()
+        for draining in (True, False):
+            made.draining = draining
+            ann = FakeSocket("ann")
+            await made.add(ann)
+            await made.remove(ann)
+        made._live.on_users_gone.assert_called_once_with({"user"})  # type: ignore[attr-defined]

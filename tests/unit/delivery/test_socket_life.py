@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -10,14 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from delivery.gateway.closing import Close
-from delivery.gateway.consumer import (
-    HEARTBEAT_INTERVAL,
-    MAX_REQUESTS_IN_FLIGHT,
-    MAX_SYNCS_AT_ONCE,
-    TOKEN_GRACE,
-    GatewayConsumer,
-    GatewayParts,
-)
+from delivery.gateway.consumer import HEARTBEAT_INTERVAL, TOKEN_GRACE, GatewayConsumer, GatewayParts
+from delivery.gateway.serving import MAX_REQUESTS_IN_FLIGHT, MAX_SYNCS_AT_ONCE, Services
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
 from messaging.services.history import Page
@@ -49,11 +42,14 @@ class Connection:
         self.pages: list[asyncio.Future[Page]] = []
         self.parts = GatewayParts(
             hub=FakeHub(),  # type: ignore[arg-type]
-            committer=Mock(submit=self.submit),
-            history=Mock(ask=self.ask),
-            acks=Mock(),
+            services=Services(
+                committer=Mock(submit=self.submit),
+                history=Mock(ask=self.ask),
+                marks=Mock(),
+                typing=Mock(),
+                watchers=Mock(),
+            ),
             verify=self.verify,
-            executor=ThreadPoolExecutor(1),
             allowed_origins=(),
             allowed_hosts=(),
             ids=IdFactory(self.clock),
@@ -63,7 +59,7 @@ class Connection:
         self.consumer.scope = {"headers": [(b"authorization", b"Bearer token")]}
         self.consumer.base_send = self.send
 
-    def verify(self, token: str) -> Caller:
+    async def verify(self, token: str) -> Caller:
         expires_at = self.clock.now() + timedelta(minutes=15)
         return Caller(UserId("user_ada"), SessionId("sess_ada"), expires_at)
 

@@ -48,3 +48,10 @@ def test_nothing_starts_after_a_failed_preparation() -> None:
     with pytest.raises(ServiceFailed, match="prepare ended with exit status 1"):
         run(output, preparations=[Preparation("prepare", ("false",))], services=[Service("web", ("echo", "started"))])
     assert output.getvalue() == ""
+
+
+def test_a_service_has_its_own_variables_besides_those_of_the_plan() -> None:
+    output = io.StringIO()
+    show = ("sh", "-c", "echo $STOPPED $OWN; kill -TERM $PPID; sleep 60")
+    run(output, services=[Service("web-1", show, environment={"OWN": "first"}), Service("web-2", SLEEP)])
+    assert "web-1    | everything first" in output.getvalue().splitlines()

@@ -76,5 +76,6 @@ class TestRetries:
             "content": "hello",
             "content_type": "text/plain",
             "created_at": "2026-01-30T14:30:00.000Z",
+            "kind": "message",
             "duplicate": True,
         }

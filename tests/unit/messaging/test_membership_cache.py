@@ -16,24 +16,24 @@ class TestCounters:
     def test_an_unknown_chat_has_no_counter(self) -> None:
         assert MembershipCache(monotonic=FakeMonotonic()).find_counter(CHAT) is None
 
-    def test_a_write_advances_the_sequence_and_leaves_the_departures(self) -> None:
+    def test_a_write_advances_the_counter(self) -> None:
         cache = MembershipCache(monotonic=FakeMonotonic())
         cache.remember_counter(CHAT, CounterState(7, departures=2))
-        cache.advance(CHAT, 9)
+        cache.advance(CHAT, CounterState(9, departures=2))
         assert cache.find_counter(CHAT) == CounterState(9, departures=2)
 
     def test_a_write_does_not_bring_back_a_chat_that_was_forgotten_meanwhile(self) -> None:
         cache = MembershipCache(monotonic=FakeMonotonic())
         cache.remember_counter(CHAT, CounterState(7))
         cache.forget(CHAT)
-        cache.advance(CHAT, 8)
+        cache.advance(CHAT, CounterState(8))
         assert cache.find_counter(CHAT) is None
 
     def test_the_chat_with_the_oldest_write_is_evicted_first(self) -> None:
         cache = MembershipCache(monotonic=FakeMonotonic(), capacity=2)
         for name in ("a", "b"):
             cache.remember_counter(ChatId(name), CounterState(0))
-        cache.advance(ChatId("a"), 1)
+        cache.advance(ChatId("a"), CounterState(1))
         cache.remember_counter(ChatId("c"), CounterState(0))
         assert [cache.find_counter(ChatId(name)) for name in ("a", "b", "c")] == [
             CounterState(1),

@@ -26,12 +26,25 @@ def fill(queues: ChatQueues, chat: str, count: int) -> list[PendingDraft]:
     return added
 
 
-def read(queues: ChatQueues, now: float = 0.0) -> list[Batch]:
+def read(queues: ChatQueues) -> list[Batch]:
     """Start the next read and finish it with every draft verified."""
-    batches = queues.start_reading(now)
+    batches = queues.start_reading()
     for batch in batches:
         assert queues.finish_reading(batch, batch.drafts) == []
     return batches
+
+
+def read_alone(queues: ChatQueues, now: float = 0.0) -> list[PendingDraft]:
+    """Start the next chat that shares nothing, and verify every draft that its read holds."""
+    queues.end_backoffs(now)
+    batch = queues.start_alone()
+    if batch is None:
+        return []
+    assert queues.finish_reading(batch, batch.drafts) == []
+    committing = queues.commit_alone(batch)
+    assert committing is not None
+    assert committing.drafts == batch.drafts
+    return list(batch.drafts)
 
 
 def drafts_of(batches: Sequence[Batch], chat: str) -> list[PendingDraft]:
@@ -81,9 +94,9 @@ class TestBatches:
         fill(queues, "a", 1)
         read(queues)
         fill(queues, "b", 1)
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
         queues.start_committing()
-        assert [batch.chat_id for batch in queues.start_reading(0.0)] == ["b"]
+        assert [batch.chat_id for batch in queues.start_reading()] == ["b"]
 
     def test_the_next_drafts_of_a_chat_gather_while_it_commits(self) -> None:
         queues = ChatQueues()
@@ -91,7 +104,7 @@ class TestBatches:
         read(queues)
         (committing,) = queues.start_committing()
         later = fill(queues, "a", FULL_BATCH - 1)
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
         queues.finish_committing(committing)
         assert drafts_of(read(queues), "a") == later
 
@@ -111,7 +124,7 @@ class TestSkippedReads:
     def test_a_draft_that_may_skip_the_read_is_not_read(self) -> None:
         queues = ChatQueues(may_skip_read=lambda _: True)
         added = fill(queues, "a", 2)
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
         assert drafts_of(queues.start_committing(), "a") == added
 
     def test_no_draft_overtakes_one_that_needs_a_read(self) -> None:
@@ -121,7 +134,7 @@ class TestSkippedReads:
             queues.add(each)
         (first,) = queues.start_committing()
         assert first.drafts == (before,)
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
         queues.finish_committing(first)
         assert drafts_of(read(queues), "a") == [stranger, after]
 
@@ -129,7 +142,7 @@ class TestSkippedReads:
         queues = ChatQueues(may_skip_read=lambda each: each.draft.chat_id == "trusted")
         fill(queues, "trusted", 1)
         fill(queues, "new", 1)
-        assert [batch.chat_id for batch in queues.start_reading(0.0)] == ["new"]
+        assert [batch.chat_id for batch in queues.start_reading()] == ["new"]
 
     def test_queued_drafts_skip_the_read_as_soon_as_they_may(self) -> None:
         trusted: set[str] = set()
@@ -140,7 +153,7 @@ class TestSkippedReads:
         later = fill(queues, "a", 2)
         trusted.add("a")
         queues.finish_committing(committing)
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
         assert drafts_of(queues.start_committing(), "a") == later
 
     def test_a_retried_chat_is_read_even_if_its_drafts_may_skip_reads(self) -> None:
@@ -150,7 +163,8 @@ class TestSkippedReads:
         queues.retry(batch, failed=(), until=5.0)
         (second,) = fill(queues, "a", 1)
         assert queues.start_committing() == []
-        assert drafts_of(read(queues, now=5.0), "a") == [first, second]
+        assert read_alone(queues, now=4.0) == []
+        assert read_alone(queues, now=5.0) == [first, second]
 
     def test_a_draft_with_the_id_of_another_senders_pending_draft_is_read(self) -> None:
         queues = ChatQueues(may_skip_read=lambda _: True)
@@ -169,10 +183,10 @@ class TestSkippedReads:
         queues = ChatQueues(may_skip_read=lambda each: each.draft.sender_id in trusted)
         stranger, first, again = (pending("a", sender=name, client_message_id="same") for name in ("eve", "bob", "bob"))
         queues.add(stranger)
-        (reading,) = queues.start_reading(0.0)
+        (reading,) = queues.start_reading()
         queues.add(first)
         queues.finish_reading(reading, ())
-        (reading,) = queues.start_reading(0.0)
+        (reading,) = queues.start_reading()
         queues.add(again)
         trusted.add("bob")
         queues.finish_reading(reading, [first])
@@ -214,14 +228,10 @@ class TestOrder:
         third = fill(queues, "a", 2)
         queues.retry(batch, failed=[], until=1.0)
         fill(queues, "b", 1)
-        assert [each.chat_id for each in read(queues, now=0.5)] == ["b"]
-        (other,) = queues.start_committing()
-        queues.finish_committing(other)
-        fill(queues, "c", 1)
-        again = read(queues, now=1.0)
-        assert drafts_of(again, "a") == (first + second + third)[: len(drafts_of(again, "a"))]
-        commits = [[each.chat_id for each in queues.start_committing()] for _ in range(2)]
-        assert sorted(commits) == [["a"], ["c"]]
+        assert [each.chat_id for each in read(queues)] == ["b"]
+        assert read_alone(queues, now=0.5) == []
+        assert read_alone(queues, now=1.0) == (first + second + third)[:FULL_BATCH]
+        assert [each.chat_id for each in queues.start_committing()] == ["b"]
 
     def test_the_result_of_a_read_from_an_earlier_epoch_is_discarded(self) -> None:
         queues = ChatQueues()
@@ -229,10 +239,10 @@ class TestOrder:
         read(queues)
         (committing,) = queues.start_committing()
         later = fill(queues, "a", FULL_BATCH)
-        (reading,) = queues.start_reading(0.0)
+        (reading,) = queues.start_reading()
         queues.retry(committing, failed=[], until=0.0)
         assert queues.finish_reading(reading, reading.drafts) is None
-        assert drafts_of(read(queues), "a") == [first, *later[:-1]]
+        assert read_alone(queues) == [first, *later[:-1]]
 
     def test_failed_drafts_are_not_retried(self) -> None:
         queues = ChatQueues()
@@ -240,14 +250,73 @@ class TestOrder:
         read(queues)
         (batch,) = queues.start_committing()
         queues.retry(batch, failed=[first], until=0.0)
-        assert drafts_of(read(queues), "a") == [second]
+        assert read_alone(queues) == [second]
 
     def test_a_draft_that_a_read_refuses_leaves_the_others_in_order(self) -> None:
         queues = ChatQueues()
         first, _, third = fill(queues, "a", 3)
-        (batch,) = queues.start_reading(0.0)
+        (batch,) = queues.start_reading()
         queues.finish_reading(batch, [first, third])
         assert drafts_of(queues.start_committing(), "a") == [first, third]
+
+
+class TestChatsThatShareNothing:
+    def test_such_a_chat_is_read_and_committed_by_itself(self) -> None:
+        queues = ChatQueues(may_skip_read=lambda _: True, may_share=lambda chat_id: chat_id != "theirs")
+        theirs, ours = fill(queues, "theirs", 2), fill(queues, "ours", 1)
+        assert queues.start_reading() == []
+        assert [list(batch.drafts) for batch in queues.start_committing()] == [ours]
+        assert read_alone(queues) == theirs
+
+    def test_the_next_drafts_wait_until_the_first_are_committed(self) -> None:
+        queues = ChatQueues(may_share=lambda _: False)
+        fill(queues, "a", 1)
+        batch = queues.start_alone()
+        assert batch is not None
+        later = fill(queues, "a", 2 * FULL_BATCH)
+        assert queues.start_alone() is None
+        queues.finish_reading(batch, batch.drafts)
+        committing = queues.commit_alone(batch)
+        assert committing is not None
+        assert queues.start_alone() is None
+        queues.finish_committing(committing)
+        assert read_alone(queues) == later[:FULL_BATCH]
+
+    def test_chats_take_turns(self) -> None:
+        queues = ChatQueues(may_share=lambda _: False)
+        for chat in "abc":
+            fill(queues, chat, 60)
+        started = [queues.start_alone() for _ in range(4)]
+        assert [each and each.chat_id for each in started] == ["a", "b", "c", None]
+
+    def test_drafts_that_skipped_the_read_are_read_once_the_chat_is_anothers(self) -> None:
+        is_home = True
+        queues = ChatQueues(may_skip_read=lambda _: True, may_share=lambda _: is_home)
+        added = fill(queues, "a", 3)
+        is_home = False
+        queues.update_all()
+        assert queues.start_committing() == []
+        assert read_alone(queues) == added
+
+    def test_drafts_of_a_running_read_are_read_again_once_the_chat_is_anothers(self) -> None:
+        is_home = True
+        queues = ChatQueues(may_share=lambda _: is_home)
+        added = fill(queues, "a", 3)
+        (reading,) = queues.start_reading()
+        is_home = False
+        queues.update_all()
+        assert queues.start_alone() is None
+        queues.finish_reading(reading, reading.drafts)
+        assert queues.start_committing() == []
+        assert read_alone(queues) == added
+
+    def test_a_read_that_refuses_every_draft_commits_nothing(self) -> None:
+        queues = ChatQueues(may_share=lambda _: False)
+        fill(queues, "a", 2)
+        batch = queues.start_alone()
+        assert batch is not None
+        queues.finish_reading(batch, ())
+        assert queues.commit_alone(batch) is None
 
 
 class TestTheSameIdTwice:
@@ -267,7 +336,7 @@ class TestTheSameIdTwice:
         queues.start_committing()
         queues.add(again)
         assert first.repeats == [again]
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
 
     def test_after_the_commit_a_repeat_is_read_on_its_own(self) -> None:
         queues = ChatQueues()
@@ -278,7 +347,7 @@ class TestTheSameIdTwice:
         queues.finish_committing(batch)
         queues.add(again)
         assert first.repeats == []
-        assert drafts_of(queues.start_reading(0.0), "a") == [again]
+        assert drafts_of(queues.start_reading(), "a") == [again]
 
     def test_another_senders_same_id_is_read_and_then_refused(self) -> None:
         queues = ChatQueues()
@@ -286,7 +355,7 @@ class TestTheSameIdTwice:
         other = pending("a", sender="bob", client_message_id="same")
         queues.add(first)
         queues.add(other)
-        (batch,) = queues.start_reading(0.0)
+        (batch,) = queues.start_reading()
         assert list(batch.drafts) == [first, other]
         assert queues.finish_reading(batch, batch.drafts) == [other]
         assert drafts_of(queues.start_committing(), "a") == [first]
@@ -296,10 +365,10 @@ class TestTheSameIdTwice:
         stranger = pending("a", sender="bob", client_message_id="same")
         first, again, once_more = (pending("a", client_message_id="same") for _ in range(3))
         queues.add(stranger)
-        (refusing,) = queues.start_reading(0.0)
+        (refusing,) = queues.start_reading()
         queues.add(first)
         queues.finish_reading(refusing, ())
-        (batch,) = queues.start_reading(0.0)
+        (batch,) = queues.start_reading()
         queues.add(again)
         queues.add(once_more)
         assert again.repeats == [once_more]
@@ -316,7 +385,7 @@ class TestTheSameIdTwice:
         first, again = (pending("a", client_message_id="same") for _ in range(2))
         queues.add(stranger)
         queues.add(first)
-        (batch,) = queues.start_reading(0.0)
+        (batch,) = queues.start_reading()
         assert queues.finish_reading(batch, [first]) == []
         queues.add(again)
         assert first.repeats == [again]
@@ -339,5 +408,5 @@ class TestDraining:
         queued = fill(queues, "a", 1) + fill(queues, "b", 2)
         assert set(queues.drain()) == {*verified, *queued}
         queues.finish_committing(committing)
-        assert queues.start_reading(0.0) == []
+        assert queues.start_reading() == []
         assert queues.start_committing() == []

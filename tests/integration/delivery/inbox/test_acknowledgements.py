@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from delivery.services.ack_buffer import AckBuffer
+from delivery.domain import Mark
+from delivery.services.mark_buffer import MarkBuffer
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
@@ -68,18 +69,18 @@ class TestOverRest:
 
 
 class Buffer:
-    """An `AckBuffer` on the services' loop."""
+    """A `MarkBuffer` on the services' loop."""
 
     def __init__(self, services: Services, **options: Any) -> None:
         self._loop = services.database.loop
-        self._buffer = AckBuffer(services.acknowledgements, **options)
+        self._buffer = MarkBuffer(services.acknowledgements, **options)
 
     def put(self, person: Person, chat: Chat, sequence: int) -> list[ParleyError]:
         """The list gets the refusal, if it is refused."""
         refusals: list[ParleyError] = []
 
         async def put() -> None:
-            self._buffer.put(person.user_id, chat.chat_id, sequence, on_refused=refusals.append)
+            self._buffer.put(person.user_id, chat.chat_id, Mark.ACKED, sequence, on_refused=refusals.append)
 
         self._loop.run(put())
         return refusals
@@ -102,7 +103,7 @@ class TestThroughTheBuffer:
         buffer.close()
 
     def watermark(self, services: Services, chat: Chat, person: Person) -> int:
-        return services.watermarks.get(person.user_id, chat.chat_id)
+        return services.database.loop.run(services.watermarks.get(person.user_id, chat.chat_id)).acked
 
     def test_the_first_is_written_at_once_and_the_highest_of_the_rest_at_the_end(
         self, services: Services, chat: Chat, buffer: Buffer
@@ -148,9 +149,12 @@ class TestThroughTheBuffer:
         assert (refusals[3], refusals[4]) == ([], [])
 
     def test_one_that_is_behind_already_does_not_stop_the_others(self, services: Services, chat: Chat) -> None:
-        services.acknowledgements.acknowledge(chat.ada.user_id, chat.chat_id, 5)
-        acks = {(chat.ada.user_id, chat.chat_id): [2], (chat.bob.user_id, chat.chat_id): [3]}
-        refused = services.database.loop.run(services.acknowledgements.acknowledge_many(acks))
-        assert refused == {}
+        run, marks = services.database.loop.run, services.acknowledgements
+        run(marks.move(chat.ada.user_id, chat.chat_id, Mark.ACKED, 5))
+        claims = {
+            (chat.ada.user_id, chat.chat_id): [(Mark.ACKED, 2)],
+            (chat.bob.user_id, chat.chat_id): [(Mark.ACKED, 3)],
+        }
+        assert run(marks.move_many(claims)).refused == {}
         assert self.watermark(services, chat, chat.ada) == 5
         assert self.watermark(services, chat, chat.bob) == 3

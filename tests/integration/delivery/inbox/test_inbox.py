@@ -3,6 +3,7 @@
 import pytest
 
 from chats.domain import Membership, Role
+from delivery.domain import Mark
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
 from tests.doubles import SettableClock
@@ -29,7 +30,8 @@ class TestAnEntry:
         chat_id = ChatId(chat["chat_id"])
         for content in ("one", "two", "three"):
             services.say(chat_id, ada.user_id, content)
-        services.watermarks.advance(bob.user_id, chat_id, 1, now=services.clock.now())
+        moving = services.watermarks.advance((bob.user_id, chat_id), Mark.ACKED, 1, now=services.clock.now())
+        services.database.loop.run(moving)
         [entry] = bob.get("/api/chats").body["items"]
         last_message = entry.pop("last_message")
         assert entry == {
@@ -38,6 +40,7 @@ class TestAnEntry:
             "role": "member",
             "muted_until": None,
             "last_acked_sequence": 1,
+            "last_read_sequence": 0,
             "unread_count": 2,
         }
         assert (last_message["sequence"], last_message["content"], last_message["sender_id"]) == (
@@ -53,6 +56,7 @@ class TestAnEntry:
             "client_message_id",
             "content",
             "content_type",
+            "kind",
             "created_at",
         }
 
@@ -66,6 +70,49 @@ class TestAnEntry:
         chat_id = ChatId(ada.create_direct(bob).body["chat_id"])
         services.say(chat_id, ada.user_id, "hi")
         assert bob.get("/api/chats").body["items"][0]["unread_count"] == 1
+
+
+class TestWhatIsUnread:
+    """Messages only, whatever else happens in the chat."""
+
+    def test_other_entries_are_not_counted(self, ada: Person, bob: Person) -> None:
+        chat_id = ada.create_group(bob).body["chat_id"]
+        path = f"/api/chats/{chat_id}/messages"
+        ada.post(path, {"client_message_id": "1", "content": "one"})
+        ada.put(f"{path}/1/reactions/%F0%9F%91%8D", {})
+        ada.post(path, {"client_message_id": "2", "content": "two"})
+        ada.patch(f"/api/chats/{chat_id}", {"name": "New"})
+        assert unread(bob) == 2
+        for acked, left in ((1, 1), (2, 1), (3, 0), (4, 0)):
+            bob.post(f"/api/chats/{chat_id}/ack", {"sequence": acked})
+            assert unread(bob) == left
+        ada.patch(f"{path}/3", {"client_message_id": "3", "content": "two, edited"})
+        [entry] = bob.get("/api/chats").body["items"]
+        assert (entry["unread_count"], entry["last_sequence"]) == (0, 5)
+        assert (entry["last_message"]["sequence"], entry["last_message"]["content"]) == (3, "two, edited")
+        ada.post(path, {"client_message_id": "4", "content": "three"})
+        assert unread(bob) == 1
+
+    def test_a_newcomer_has_nothing_unread_from_before(self, ada: Person, bob: Person) -> None:
+        chat_id = ada.create_group().body["chat_id"]
+        for number in range(3):
+            ada.post(f"/api/chats/{chat_id}/messages", {"client_message_id": str(number), "content": "before"})
+        ada.add(chat_id, bob)
+        assert unread(bob) == 0
+        ada.post(f"/api/chats/{chat_id}/messages", {"client_message_id": "after", "content": "after"})
+        assert unread(bob) == 1
+        assert unread(ada) == 4, "who never acknowledged has everything unread"
+
+    def test_a_chat_of_notices_alone_has_no_last_message(self, ada: Person) -> None:
+        chat_id = ada.create_group().body["chat_id"]
+        ada.patch(f"/api/chats/{chat_id}", {"name": "New"})
+        [entry] = ada.get("/api/chats").body["items"]
+        assert (entry["last_sequence"], entry["unread_count"], entry["last_message"]) == (1, 0, None)
+
+
+def unread(person: Person) -> int:
+    [entry] = person.get("/api/chats").body["items"]
+    return int(entry["unread_count"])
 
 
 class TestTheList:
@@ -118,9 +165,12 @@ class TestTheList:
         """The index may be behind; what was said in the chat must not be told to who was removed from it."""
         chat_id = ChatId(ada.create_group(bob).body["chat_id"])
         services.say(chat_id, ada.user_id, "not for Bob")
-        behind = services.memberships.list_of_user(bob.user_id, limit=10, after=None)
         ada.remove(chat_id, bob)
-        monkeypatch.setattr(services.memberships, "list_of_user", lambda *args, **options: behind)
+
+        async def behind(*args: object, **options: object) -> tuple[list[ChatId], bool]:
+            return [chat_id], False
+
+        monkeypatch.setattr(services.memberships, "list_chat_ids", behind)
         assert listed(bob) == []
 
     def test_cursors_are_bound_to_their_owner(self, ada: Person, bob: Person) -> None:

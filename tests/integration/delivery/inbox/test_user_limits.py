@@ -1,31 +1,35 @@
 """The limits of a user on every route, and a user's share of a process."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
-from threading import Event, Lock
 from typing import Any
 
 import pytest
 import redis
-from django.core.asgi import get_asgi_application
 from django.test import override_settings
 
 from chats.api.views import INVITATIONS
 from foundation.kernel.ids import UserId
+from foundation.kernel.loops import shared_loop
+from foundation.rest.handler import ApiHandler
 from foundation.rest.throttling import READS, WRITES, UserLimits
 from foundation.server.shares import UserShares
 from foundation.stores.dynamodb import Database
-from foundation.stores.redis.limits import FallbackRateLimiter, Limit, RateLimiter
+from foundation.stores.redis.limits import Limit
 from tests.integration.chats.services import Answer, Services
+from tests.rest import user_limits
 
 BURST = 20
 
 
 @pytest.fixture
 def limits(redis_client: "redis.Redis") -> UserLimits:
-    names = (READS, WRITES, INVITATIONS)
-    limiter = FallbackRateLimiter(RateLimiter(redis_client))
-    return UserLimits(limiter, [Limit(name, rate=0.001, burst=BURST) for name in names])
+    return user_limits(redis_client, *(Limit(name, rate=0.001, burst=BURST) for name in (READS, WRITES, INVITATIONS)))
+
+
+def take(limits: UserLimits, user_id: UserId, costs: dict[str, int]) -> None:
+    shared_loop().run(limits.take(user_id, costs))
 
 
 @pytest.fixture
@@ -72,7 +76,7 @@ class TestRateLimits:
     @pytest.mark.parametrize("path", READING)
     def test_reads_are_limited(self, limited: Services, limits: UserLimits, operations: list[str], path: str) -> None:
         ada, bob = limited.user(), limited.user()
-        limits.take(ada.user_id, {READS: BURST})
+        take(limits, ada.user_id, {READS: BURST})
         operations.clear()
         assert refused(ada.get(path))
         assert operations == []
@@ -83,7 +87,7 @@ class TestRateLimits:
         self, limited: Services, limits: UserLimits, operations: list[str], method: str, path: str
     ) -> None:
         ada, bob = limited.user(), limited.user()
-        limits.take(ada.user_id, {WRITES: BURST})
+        take(limits, ada.user_id, {WRITES: BURST})
         operations.clear()
         assert refused(ada.call(method, path, {}))
         assert operations == []
@@ -107,7 +111,7 @@ class TestRateLimits:
     ) -> None:
         ada, bob = limited.user(), limited.user()
         members = f"/api/chats/{ada.create_group(bob).body['chat_id']}/members"
-        limits.take(ada.user_id, {INVITATIONS: BURST - 1})
+        take(limits, ada.user_id, {INVITATIONS: BURST - 1})
         assert refused(ada.post(members, {"user_id": limited.user().user_id, "action": "add"}))
         assert ada.post(members, {"user_id": bob.user_id, "action": "remove"}).status == 200
 
@@ -120,8 +124,8 @@ class TestRateLimits:
         self, services: Services, limits: UserLimits, redis_client: "redis.Redis"
     ) -> None:
         ada = services.user()
-        other = UserLimits(FallbackRateLimiter(RateLimiter(redis_client)), limits._limits.values())
-        other.take(ada.user_id, {READS: BURST})
+        other = user_limits(redis_client, *limits._limits.values())
+        take(other, ada.user_id, {READS: BURST})
         with override_settings(ROOT_URLCONF=services.urlconf(limits)):
             assert refused(ada.get("/api/chats"))
 
@@ -130,18 +134,16 @@ class BlockedInbox:
     """Answers when it is released, and counts the calls in progress."""
 
     def __init__(self) -> None:
-        self.release = Event()
-        self.most: dict[UserId, int] = {}
-        self._now: dict[UserId, int] = {}
-        self._lock = Lock()
+        self.release = asyncio.Event()
+        self.most: Counter[UserId] = Counter()
+        self._now: Counter[UserId] = Counter()
 
-    def list_chats(self, user_id: UserId, **_: Any) -> Any:
-        with self._lock:
-            self._now[user_id] = self._now.get(user_id, 0) + 1
-            self.most[user_id] = max(self.most.get(user_id, 0), self._now[user_id])
-        assert self.release.wait(20)
-        with self._lock:
-            self._now[user_id] -= 1
+    async def list_chats(self, user_id: UserId, **_: Any) -> Any:
+        self._now[user_id] += 1
+        self.most[user_id] = max(self.most[user_id], self._now[user_id])
+        async with asyncio.timeout(20):
+            await self.release.wait()
+        self._now[user_id] -= 1
         return EmptyPage()
 
 
@@ -157,7 +159,7 @@ class TestShare:
         inbox, ada, bob = BlockedInbox(), services.ids.user(), services.ids.user()
         monkeypatch.setattr(services, "inbox", inbox)
         with override_settings(ROOT_URLCONF=services.urlconf()):
-            application = UserShares(get_asgi_application(), identify=UserId, share=3)
+            application = UserShares(ApiHandler(), identify=UserId, share=3)
             crowd = [asyncio.create_task(read_inbox(application, ada)) for _ in range(30)]
             await until(lambda: inbox.most.get(ada) == 3)
             other = asyncio.create_task(read_inbox(application, bob))
@@ -192,5 +194,5 @@ async def read_inbox(application: Any, user_id: UserId) -> int:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - a thread changes it
+        while not condition():  # noqa: ASYNC110 - other tasks change it
             await asyncio.sleep(0.01)

@@ -1,52 +1,16 @@
 """The client against a scripted server."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
-from parley_client import Client, Ended
-from websockets.asyncio.server import ServerConnection, serve
+from parley_client import Ended
+from websockets.asyncio.server import ServerConnection
 
-Handler = Callable[[ServerConnection], Awaitable[None]]
-HELLO = {"type": "connected", "connection_id": "c", "user_id": "ada", "session_id": "s", "heartbeat_interval": 0.02}
-
-
-async def write(socket: ServerConnection, **frame: Any) -> None:
-    await socket.send(json.dumps(frame))
-
-
-async def read(socket: ServerConnection, kind: str) -> dict[str, Any]:
-    """Return the next frame of this kind and skip the others."""
-    while True:
-        frame: dict[str, Any] = json.loads(await socket.recv())
-        if frame["type"] == kind:
-            return frame
-
-
-@asynccontextmanager
-async def server(*handlers: Handler) -> AsyncIterator[str]:
-    """Serve each connection with the next handler; the last one repeats."""
-    remaining = list(handlers)
-
-    async def handle(socket: ServerConnection) -> None:
-        await write(socket, **HELLO)
-        await (remaining.pop(0) if len(remaining) > 1 else remaining[0])(socket)
-
-    async with serve(handle, "127.0.0.1", 0) as listening:
-        yield f"ws://127.0.0.1:{listening.sockets[0].getsockname()[1]}/ws"
-
-
-def client(url: str, **options: Any) -> Client:
-    return Client(url, **{"token": "t", "first_pause": 0.01, "longest_pause": 0.02, **options})
+from tests.unit.clients.python.scripted import answer, client, read, server
 
 
 async def acknowledge(socket: ServerConnection) -> None:
-    draft = await read(socket, "send_message")
-    about = {"client_message_id": draft["client_message_id"], "chat_id": draft["chat_id"]}
-    await write(socket, type="ack", message_id="m", sequence=1, created_at="", duplicate=False, **about)
+    await answer(socket, "send_message", sequence=1)
     await socket.wait_closed()
 
 
@@ -58,18 +22,14 @@ class TestReconnecting:
             seen.append((await read(socket, "send_message"))["client_message_id"])
             socket.transport.abort()
 
-        async def answer(socket: ServerConnection) -> None:
-            draft = await read(socket, "send_message")
-            seen.append(draft["client_message_id"])
-            about = {"client_message_id": draft["client_message_id"], "chat_id": "chat"}
-            await write(socket, type="ack", message_id="m", sequence=1, created_at="", duplicate=True, **about)
+        async def respond(socket: ServerConnection) -> None:
+            await answer(socket, "send_message", sequence=1, duplicate=True)
             await socket.wait_closed()
 
-        async with server(drop, answer) as url, client(url) as ada:
+        async with server(drop, respond) as url, client(url) as ada:
             sent = await asyncio.wait_for(ada.send("chat", "hi"), 10)
         assert sent["duplicate"]
-        assert len(seen) == 2
-        assert len(set(seen)) == 1
+        assert seen == [sent["client_message_id"]]
 
     async def test_an_own_message_is_delivered_like_any_other(self) -> None:
         async with server(acknowledge) as url, client(url) as ada:

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from engines.dynamolite import server as server_module
+from engines.dynamolite.delay import AnswerDelay
 from engines.dynamolite.server import Server
 from engines.dynamolite.service import HttpResponse, Service
 from tests.unit.engines.dynamolite.engine import PLAIN, Engine, values
@@ -29,10 +30,10 @@ class Recording(Service):
 
 
 @asynccontextmanager
-async def serving(engine: Engine) -> AsyncIterator[tuple[Recording, Server, int]]:
+async def serving(engine: Engine, *, delay: AnswerDelay | None = None) -> AsyncIterator[tuple[Recording, Server, int]]:
     service = Recording(engine.store)
     service.batches = []
-    server = Server(service)
+    server = Server(service, delay=delay)
     listener = await asyncio.get_running_loop().create_server(server.make_connection, "127.0.0.1", 0)
     try:
         yield service, server, listener.sockets[0].getsockname()[1]
@@ -53,6 +54,11 @@ def put(pk: str, extra: bytes = b"") -> bytes:
 
 def get(pk: str, extra: bytes = b"") -> bytes:
     return request("GetItem", orjson.dumps({"TableName": PLAIN, "Key": values({"pk": pk})}), extra)
+
+
+def transact_get(pk: str) -> bytes:
+    items = [{"Get": {"TableName": PLAIN, "Key": values({"pk": pk})}}]
+    return request("TransactGetItems", orjson.dumps({"TransactItems": items}))
 
 
 async def read_response(reader: asyncio.StreamReader) -> tuple[int, Any]:
@@ -245,6 +251,40 @@ async def test_a_request_delays_the_checkpoint(engine: Engine, monkeypatch: pyte
         continue  # the first checkpoint came before the second request
     assert checkpoint_at - sent_at > idle * 0.9
     server.close()
+
+
+async def test_a_delayed_answer_delays_neither_its_execution_nor_the_answer_to_another(engine: Engine) -> None:
+    async with serving(engine, delay=AnswerDelay(transactions=0, others=3600)) as (_, _, port):
+        _, waiting = await connected(port)
+        waiting.write(put("a"))
+        reader, writer = await connected(port)
+        found: dict[str, Any] = {}
+        async with asyncio.timeout(10):
+            while "Item" not in found:
+                writer.write(transact_get("a"))
+                status, answer = await read_response(reader)
+                assert status == 200
+                [found] = answer["Responses"]
+        assert found["Item"] == values({"pk": "a"})
+        waiting.close()
+        writer.close()
+
+
+async def test_delayed_answers_of_a_connection_keep_their_order(engine: Engine) -> None:
+    async with serving(engine, delay=AnswerDelay(transactions=0, others=0.02)) as (_, _, port):
+        reader, writer = await connected(port)
+        writer.write(put("a") + transact_get("a"))
+        assert await read_response(reader) == (200, {})
+        assert await read_response(reader) == (200, {"Responses": [{"Item": values({"pk": "a"})}]})
+        writer.close()
+
+
+def test_a_delay_is_read_as_it_is_written() -> None:
+    assert AnswerDelay.parse("10/4") == AnswerDelay(transactions=0.010, others=0.004)
+    assert str(AnswerDelay.parse("10/4.5")) == "10/4.5"
+    for text in ("10", "10/", "-1/4", "ten/4", "10/4/2"):
+        with pytest.raises(ValueError, match="no delay"):
+            AnswerDelay.parse(text)
 
 
 async def test_an_incomplete_request_does_not_block_other_connections(engine: Engine) -> None:

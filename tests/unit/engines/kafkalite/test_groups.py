@@ -273,6 +273,13 @@ class TestCommittedOffsets:
         group.commit("", -1, {("news", 0): (5, "")})
         assert group.offsets == {("news", 0): (5, "")}
 
+    def test_a_consumer_without_membership_cannot_commit_while_there_are_members(
+        self, two: tuple[Member, Member], group: Group
+    ) -> None:
+        with pytest.raises(KafkaError, match=r"UNKNOWN_MEMBER_ID"):
+            group.commit("", -1, {("news", 0): (5, "")})
+        assert group.offsets == {}
+
     def test_a_member_may_commit_during_a_rebalance(self, two: tuple[Member, Member], group: Group) -> None:
         Member(group).join()
         group.commit(two[0].member_id, two[0].generation, {("news", 0): (5, "")})

@@ -3,8 +3,9 @@
 import json
 import logging
 import sys
+from contextvars import copy_context
 
-from foundation.kernel.logs import JsonFormatter, OnlyUnforeseen, RepeatLimit
+from foundation.kernel.logs import REQUEST_ID, JsonFormatter, OnlyUnforeseen, RepeatLimit, WithRequestId
 
 
 def record(message: str = "hello %s", **more: object) -> logging.LogRecord:
@@ -73,3 +74,20 @@ class TestJson:
         assert (line["at"], line["level"], line["message"]) == ("1970-01-01T00:00:00.000Z", "ERROR", "hello world")
         assert "ValueError: invalid literal" in line["traceback"]
         assert "\n" not in text
+
+    def test_the_ids_of_a_line_are_fields_of_their_own(self) -> None:
+        line = json.loads(JsonFormatter().format(record(chat_id="chat_1", message_id="msg_1", sequence=7)))
+        assert (line["chat_id"], line["message_id"], line["sequence"]) == ("chat_1", "msg_1", 7)
+        assert "connection_id" not in line
+
+
+class TestRequestIds:
+    def test_a_line_that_is_logged_during_a_request_has_its_id(self) -> None:
+        def during_a_request() -> logging.LogRecord:
+            REQUEST_ID.set("r-1")
+            made = record()
+            WithRequestId().filter(made)
+            return made
+
+        assert json.loads(JsonFormatter().format(copy_context().run(during_a_request)))["request_id"] == "r-1"
+        assert "request_id" not in json.loads(JsonFormatter().format(record()))

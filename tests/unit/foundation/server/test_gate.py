@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from foundation.server.gate import Gate, NoStore
+from foundation.server.gate import Gate
 
 
 class Answers:
@@ -65,21 +65,3 @@ class TestGate:
         for _ in range(3):
             results = await asyncio.gather(ask(gate), return_exceptions=True)
             assert [type(result) for result in results] == [ValueError]
-
-
-class TestNoStore:
-    async def headers(self, status: int, *given: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-            await send({"type": "http.response.start", "status": status, "headers": list(given)})
-
-        answers = Answers()
-        await NoStore(application)({"type": "http", "path": "/"}, None, answers.send)
-        return list(answers.events[0]["headers"])
-
-    async def test_an_answer_that_says_nothing_is_not_stored(self) -> None:
-        assert await self.headers(200) == [(b"cache-control", b"no-store")]
-
-    async def test_one_that_says_something_is_left_alone(self) -> None:
-        own = (b"Cache-Control", b"public")
-        assert await self.headers(200, own) == [own]
-        assert await self.headers(304) == []

@@ -1,0 +1,95 @@
+"""The audience of live frames, and presence, on a real Redis."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+import redis
+import redis.asyncio
+
+from delivery.stores.audience import MAX_MEMBERS, Audience
+from delivery.stores.connections import ConnectionRegistry, Registration
+from delivery.stores.presence import PresenceStore
+from foundation.kernel.ids import ChatId, ConnectionId, SessionId, UserId
+from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis.client import RedisOptions, connect_async
+
+ADA, BOB = UserId("ada"), UserId("bob")
+SMALL, LARGE = ChatId("small"), ChatId("large")
+
+
+@pytest.fixture
+async def client(redis_url: str, redis_client: "redis.Redis") -> AsyncIterator["redis.asyncio.Redis"]:
+    client = connect_async(RedisOptions(url=redis_url, connect_timeout=10, answer_timeout=10))
+    yield client
+    await client.aclose()
+
+
+def registration(user_id: UserId, name: str) -> Registration:
+    return Registration(ConnectionId(f"gw.{name}"), user_id, SessionId("sess"), "phone", "")
+
+
+class Chats:
+    """The members in DynamoDB, and how often they were read."""
+
+    def __init__(self) -> None:
+        self.members: dict[ChatId, list[UserId]] = {
+            SMALL: [ADA, BOB],
+            LARGE: [UserId(str(number)) for number in range(MAX_MEMBERS + 1)],
+        }
+        self.reads: list[ChatId] = []
+
+    async def list_members(self, chat_id: ChatId) -> Sequence[UserId]:
+        self.reads.append(chat_id)
+        return self.members.get(chat_id, [])
+
+
+class TestAudience:
+    async def test_members_are_read_once_and_their_connections_found(self, client: "redis.asyncio.Redis") -> None:
+        chats = Chats()
+        audience = Audience(client, list_members=chats.list_members)
+        registry = ConnectionRegistry(client, gateway_id="gw")
+        await registry.register([registration(ADA, "1"), registration(ADA, "2"), registration(BOB, "3")])
+        for _ in range(2):
+            everyone, others = await audience.connections_of([(SMALL, None), (SMALL, ADA)])
+            assert (sorted(everyone), others) == (["gw.1", "gw.2", "gw.3"], ["gw.3"])
+        assert chats.reads == [SMALL]
+
+    async def test_a_large_chat_has_no_audience_and_is_not_asked_for_again(self, client: "redis.asyncio.Redis") -> None:
+        chats, now = Chats(), 100.0
+        audience = Audience(client, list_members=chats.list_members, monotonic=lambda: now)
+        assert await audience.connections_of([(LARGE, None)]) == [[]]
+        await client.delete(f"chat_members:{LARGE}")
+        chats.members[LARGE] = [ADA]
+        assert await audience.connections_of([(LARGE, None)]) == [[]]
+        assert chats.reads == [LARGE]
+        now += 301
+        assert await audience.connections_of([(LARGE, None)]) == [[]]
+        assert chats.reads == [LARGE, LARGE]
+
+    async def test_a_chat_without_members_or_connections_has_none(self, client: "redis.asyncio.Redis") -> None:
+        audience = Audience(client, list_members=Chats().list_members)
+        assert await audience.connections_of([(ChatId("gone"), None), (SMALL, None)]) == [[], []]
+
+    async def test_without_redis_it_says_so(self) -> None:
+        away = connect_async(RedisOptions(url="redis://127.0.0.1:1/0"))
+        with pytest.raises(StoreUnavailable):
+            await Audience(away, list_members=Chats().list_members).connections_of([(SMALL, None)])
+        await away.aclose()
+
+
+class TestPresence:
+    async def test_a_user_is_online_until_the_last_connection_at_any_gateway_ends(
+        self, client: "redis.asyncio.Redis"
+    ) -> None:
+        presence = PresenceStore(client)
+        one, other = (ConnectionRegistry(client, gateway_id=name) for name in ("gw", "gw2"))
+        phone, laptop = registration(ADA, "phone"), registration(ADA, "laptop")
+        await one.register([phone])
+        await other.register([laptop])
+        assert await presence.online_among([ADA, BOB]) == {ADA}
+        assert 0 < await client.ttl(f"user_presence:{ADA}") <= 30
+        assert await one.unregister([phone]) == set()
+        assert await presence.leave([ADA]) == set()
+        assert await other.unregister([laptop]) == {ADA}
+        assert await presence.leave([ADA, BOB]) == {ADA, BOB}
+        assert await presence.online_among([ADA]) == set()

@@ -1,0 +1,138 @@
+"""Marks are written concurrently, and coalesced while they wait."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import cast
+
+from delivery.domain import Mark, Marks, Pair
+from delivery.services.mark_buffer import BACKLOG_PER_WRITE, CONCURRENT_WRITES, PAIRS_PER_WRITE, MarkBuffer
+from delivery.services.watermarks import Claim, Outcome, Watermarks
+from foundation.kernel.clock import SystemClock
+from foundation.kernel.errors import ParleyError
+from foundation.kernel.ids import ChatId, IdFactory, UserId
+
+USER = UserId("user_1")
+
+
+class SlowWatermarks:
+    """Holds every write until it is released. `reached` is set when `expected` writes are in flight."""
+
+    def __init__(self, expected: int = 1) -> None:
+        self.released = asyncio.Event()
+        self.reached = asyncio.Event()
+        self._expected = expected
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.writes: list[Pair] = []
+        self.written: dict[Pair, Marks] = {}
+
+    async def move_many(self, claims: Mapping[Pair, Collection[Claim]]) -> Outcome:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        if self.in_flight == self._expected:
+            self.reached.set()
+        await self.released.wait()
+        self.in_flight -= 1
+        assert len(claims) <= PAIRS_PER_WRITE
+        self.writes += claims
+        for pair, asked in claims.items():
+            moved = [Marks(**{"acked" if mark is Mark.ACKED else "read": sequence}) for mark, sequence in asked]
+            for marks in moved:
+                self.written[pair] = marks.merged(self.written.get(pair, Marks()))
+        return Outcome({}, {pair: self.written[pair] for pair in claims})
+
+
+def chats(count: int) -> list[ChatId]:
+    ids = IdFactory(SystemClock())
+    return [ids.chat() for _ in range(count)]
+
+
+def refuse(error: ParleyError) -> None:
+    raise AssertionError(error)
+
+
+def put(buffer: MarkBuffer, chat_id: ChatId, sequence: int, mark: Mark = Mark.ACKED) -> None:
+    buffer.put(USER, chat_id, mark, sequence, on_refused=refuse)
+
+
+async def test_several_batches_are_in_flight_while_the_store_is_slow() -> None:
+    store = SlowWatermarks(expected=CONCURRENT_WRITES)
+    buffer = MarkBuffer(cast(Watermarks, store))
+    known = chats(BACKLOG_PER_WRITE * CONCURRENT_WRITES)
+    for chat_id in known:
+        put(buffer, chat_id, 1)
+    await store.reached.wait()
+    store.released.set()
+    await buffer.close()
+    assert store.most_in_flight == CONCURRENT_WRITES
+    assert store.written == {(USER, chat_id): Marks(acked=1) for chat_id in known}
+
+
+async def test_batches_go_one_by_one_while_few_wait() -> None:
+    store = SlowWatermarks()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    for chat_id in chats(BACKLOG_PER_WRITE - PAIRS_PER_WRITE - 1):
+        put(buffer, chat_id, 1)
+    await store.reached.wait()
+    store.released.set()
+    await buffer.close()
+    assert store.most_in_flight == 1
+
+
+async def test_what_arrives_during_a_write_is_coalesced_and_written_after_it() -> None:
+    store = SlowWatermarks()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    put(buffer, chat_id, 1)
+    await store.reached.wait()
+    for sequence in (2, 5, 3):
+        put(buffer, chat_id, sequence)
+    put(buffer, chat_id, 4, Mark.READ)
+    store.released.set()
+    await buffer.close()
+    assert store.written == {(USER, chat_id): Marks(acked=5, read=4)}
+    assert store.writes == [(USER, chat_id)] * 2
+
+
+async def test_marks_of_one_moment_share_a_batch() -> None:
+    store = SlowWatermarks()
+    store.released.set()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    for chat_id in chats(PAIRS_PER_WRITE):
+        put(buffer, chat_id, 1)
+    await buffer.close()
+    assert store.most_in_flight == 1
+
+
+async def test_a_pair_is_written_at_most_once_a_second() -> None:
+    now = 100.0
+    store = SlowWatermarks()
+    store.released.set()
+    buffer = MarkBuffer(cast(Watermarks, store), monotonic=lambda: now)
+    first, second = chats(2)
+    put(buffer, first, 1)
+    await store.reached.wait()
+    put(buffer, first, 2)
+    store.reached.clear()
+    put(buffer, second, 1)
+    await store.reached.wait()
+    assert store.writes == [(USER, first), (USER, second)]
+    now += 1.0
+    put(buffer, second, 2)
+    await buffer.close()
+    assert store.written == {(USER, first): Marks(acked=2), (USER, second): Marks(acked=2)}
+
+
+async def test_what_is_known_to_be_stored_is_not_written_again() -> None:
+    store = SlowWatermarks()
+    store.released.set()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    put(buffer, chat_id, 7, Mark.READ)
+    await store.reached.wait()
+    await asyncio.sleep(0)
+    for mark in Mark:
+        put(buffer, chat_id, 7, mark)
+        put(buffer, chat_id, 3, mark)
+    await buffer.close()
+    assert store.writes == [(USER, chat_id)]

@@ -1,0 +1,127 @@
+"""Presence for connections that watch it."""
+
+from collections.abc import Collection, Iterable
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from accounts.domain import Visibility
+from chats.errors import ChatNotFound
+from delivery.gateway import presence
+from delivery.gateway.frames import Frame
+from delivery.gateway.presence import MAX_WATCHED, PresenceWatchers
+from delivery.services.presence import Presence, Status
+from delivery.services.privacy import PrivacySettings
+from foundation.kernel.errors import Invalid
+from foundation.kernel.ids import ChatId, ConnectionId, UserId
+
+ADA, BOB, EVE = UserId("ada"), UserId("bob"), UserId("eve")
+CHAT = ChatId("chat")
+SOCKET = ConnectionId("gw.ada")
+
+
+class FakePresence:
+    def __init__(self) -> None:
+        self.online: set[UserId] = set()
+        self.members = {ADA, BOB}
+
+    async def members_among(self, chat_id: ChatId, viewer_id: UserId, user_ids: Iterable[UserId]) -> set[UserId]:
+        if viewer_id not in self.members:
+            raise ChatNotFound
+        return self.members & {viewer_id, *user_ids}
+
+    async def statuses(self, viewer_id: UserId, user_ids: Collection[UserId]) -> dict[UserId, Status]:
+        return {user_id: Status(user_id, user_id in self.online) for user_id in user_ids}
+
+    async def visible_among(self, user_ids: Collection[UserId]) -> set[UserId]:
+        return self.online & set(user_ids)
+
+    async def last_seen_of(self, user_ids: Collection[UserId]) -> dict[UserId, Status]:
+        return {user_id: Status(user_id) for user_id in user_ids}
+
+    async def of(self, user_ids: Iterable[UserId]) -> dict[UserId, Visibility]:
+        return {user_id: Visibility() for user_id in user_ids}
+
+
+class Watching:
+    """Ada's connection."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.presence = FakePresence()
+        self.sent: list[tuple[str, str]] = []
+        self.watchers = PresenceWatchers(
+            cast(Presence, self.presence),
+            privacy=cast(PrivacySettings, self.presence),
+            monotonic=lambda: self.now,
+        )
+
+    def deliver(self, frame: Frame) -> None:
+        shown = orjson.loads(frame.payload)
+        self.sent.append((shown["user_id"], shown["status"]))
+
+    async def watch(self, *user_ids: UserId, chat_id: ChatId = CHAT) -> None:
+        await self.watchers.watch(SOCKET, ADA, self.deliver, chat_id=chat_id, user_ids=user_ids)
+
+
+@pytest.fixture
+def watching(monkeypatch: Any) -> Watching:
+    monkeypatch.setattr(presence, "LOOK_EVERY", 3600.0)
+    return Watching()
+
+
+async def test_the_status_is_sent_at_once_and_later_only_what_changes(watching: Watching) -> None:
+    await watching.watch(BOB, EVE)
+    assert watching.sent == [(BOB, "offline")]
+    for online in (set(), {BOB}, {BOB}, set[UserId]()):
+        watching.presence.online = online
+        await watching.watchers.look()
+    assert watching.sent[1:] == [(BOB, "online"), (BOB, "offline")]
+
+
+async def test_what_was_sent_at_once_is_no_change(watching: Watching) -> None:
+    watching.presence.online = {BOB}
+    await watching.watch(BOB)
+    await watching.watchers.look()
+    assert watching.sent == [(BOB, "online")]
+
+
+async def test_at_most_two_hundred_are_watched_in_all_and_a_new_list_replaces_the_chats(watching: Watching) -> None:
+    many = [UserId(str(number)) for number in range(MAX_WATCHED)]
+    watching.presence.members |= set(many)
+    await watching.watch(*many)
+    with pytest.raises(Invalid):
+        await watching.watch(BOB, chat_id=ChatId("other"))
+    await watching.watch(BOB)
+    await watching.watch(*many[1:], chat_id=ChatId("other"))
+    assert watching.watchers._counts.total() == MAX_WATCHED
+
+
+async def test_an_empty_list_and_the_end_of_the_connection_leave_nothing(watching: Watching) -> None:
+    await watching.watch(BOB)
+    await watching.watch()
+    assert (watching.watchers._watchers, watching.watchers._counts) == ({}, {})
+    await watching.watch(BOB)
+    watching.watchers.leave(SOCKET)
+    assert (watching.watchers._watchers, watching.watchers._counts) == ({}, {})
+
+
+@pytest.mark.parametrize("gone", [ADA, BOB])
+async def test_who_left_the_chat_neither_sees_nor_is_seen(watching: Watching, gone: UserId) -> None:
+    await watching.watch(BOB)
+    watching.watchers.member_left(CHAT, gone)
+    watching.presence.online = {BOB}
+    await watching.watchers.look()
+    assert watching.sent == [(BOB, "offline")]
+
+
+@pytest.mark.parametrize("gone", [ADA, BOB])
+async def test_memberships_are_read_again_after_five_minutes(watching: Watching, gone: UserId) -> None:
+    await watching.watch(BOB)
+    watching.presence.members.discard(gone)
+    await watching.watchers._recheck()
+    assert watching.watchers._counts == {BOB: 1}
+    watching.now += presence.RECHECK_AFTER + 1
+    await watching.watchers._recheck()
+    assert watching.watchers._counts == {}

@@ -1,0 +1,118 @@
+"""Receipts: gathered once a second and chat, and delivered as each viewer may see them."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, cast
+from unittest.mock import Mock
+
+import orjson
+
+from accounts.domain import Visibility
+from delivery.domain import Marks
+from delivery.gateway import receipts
+from delivery.gateway.broadcast import Broadcast, LiveFrame
+from delivery.gateway.receipts import LiveReceipts, ReceiptDelivery
+from delivery.services.privacy import PrivacySettings
+from foundation.kernel.ids import ChatId, UserId
+
+ADA, BOB, EVE = UserId("ada"), UserId("bob"), UserId("eve")
+CHAT = ChatId("chat")
+
+
+class Settings:
+    """Privacy settings where some hide their read marks."""
+
+    def __init__(self, *hiding: UserId) -> None:
+        self._hiding = hiding
+        self.asked: set[UserId] = set()
+
+    async def of(self, user_ids: Iterable[UserId]) -> dict[UserId, Visibility]:
+        asked = set(user_ids)
+        self.asked |= asked
+        return {user_id: Visibility(read_receipts=user_id not in self._hiding) for user_id in asked}
+
+    def as_settings(self) -> PrivacySettings:
+        return cast(PrivacySettings, self)
+
+
+class RecordingBroadcast:
+    def __init__(self) -> None:
+        self.frames: list[dict[str, Any]] = []
+        self.has_frames = asyncio.Event()
+
+    async def send(self, frame: LiveFrame) -> None:
+        self.frames.append(frame.frame)
+        self.has_frames.set()
+
+
+def socket_of(user_id: UserId) -> Mock:
+    return Mock(registration=Mock(user_id=user_id))
+
+
+def shown_to(socket: Mock) -> dict[str, int | None]:
+    """The read marks that a socket was sent."""
+    (call,) = socket.deliver.call_args_list
+    return {mark["user_id"]: mark.get("last_read_sequence") for mark in orjson.loads(call.args[0].payload)["marks"]}
+
+
+class TestGathering:
+    async def test_marks_of_a_chat_are_published_together_and_then_once_a_second(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(receipts, "TICK", 0.01)
+        now, broadcast = 100.0, RecordingBroadcast()
+        live = LiveReceipts(cast(Broadcast, broadcast), privacy=Settings().as_settings(), monotonic=lambda: now)
+        for sequence in (3, 1, 2):
+            live.note(ADA, CHAT, Marks(acked=sequence))
+        live.note(BOB, CHAT, Marks(acked=5, read=4))
+        await asyncio.wait_for(broadcast.has_frames.wait(), 5)
+        assert broadcast.frames == [
+            {
+                "type": "receipts",
+                "chat_id": CHAT,
+                "marks": [
+                    {"user_id": ADA, "last_acked_sequence": 3},
+                    {"user_id": BOB, "last_acked_sequence": 5, "last_read_sequence": 4},
+                ],
+            }
+        ]
+        live.note(ADA, CHAT, Marks(acked=4))
+        assert live._take_due() == {}
+        now += receipts.INTERVAL
+        assert live._take_due() == {CHAT: {ADA: Marks(acked=4)}}
+
+    async def test_too_many_chats_are_left_to_be_read(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(receipts, "MAX_CHATS", 1)
+        live = LiveReceipts(cast(Broadcast, RecordingBroadcast()), privacy=Settings().as_settings())
+        for chat_id in (CHAT, ChatId("other")):
+            live.note(ADA, chat_id, Marks(acked=1))
+        assert list(live._waiting) == [CHAT]
+
+
+class TestDelivering:
+    frame: dict[str, Any] = {
+        "type": "receipts",
+        "chat_id": CHAT,
+        "marks": [
+            {"user_id": ADA, "last_acked_sequence": 3, "last_read_sequence": 3},
+            {"user_id": BOB, "last_acked_sequence": 2, "last_read_sequence": 2, "hidden": True},
+        ],
+    }
+
+    async def test_a_hidden_read_mark_is_for_the_own_devices_alone_and_who_hides_sees_none(self) -> None:
+        ada, bob, eve = map(socket_of, (ADA, BOB, EVE))
+        await ReceiptDelivery(Settings(BOB, EVE).as_settings()).deliver(self.frame, [ada, bob, eve])
+        assert shown_to(ada) == {ADA: 3, BOB: None}
+        assert shown_to(bob) == {ADA: None, BOB: 2}
+        assert shown_to(eve) == {ADA: None, BOB: None}
+        for socket in (ada, bob, eve):
+            assert b"hidden" not in socket.deliver.call_args.args[0].payload
+
+    async def test_who_sees_the_same_shares_a_frame_that_is_encoded_once(self) -> None:
+        ada, eve = socket_of(ADA), socket_of(EVE)
+        await ReceiptDelivery(Settings(BOB).as_settings()).deliver(self.frame, [ada, eve])
+        assert ada.deliver.call_args.args[0] is eve.deliver.call_args.args[0]
+
+    async def test_without_read_marks_nobodys_settings_are_read(self) -> None:
+        settings, ada = Settings(), socket_of(ADA)
+        frame = {**self.frame, "marks": [{"user_id": BOB, "last_acked_sequence": 2}]}
+        await ReceiptDelivery(settings.as_settings()).deliver(frame, [ada])
+        assert (settings.asked, shown_to(ada)) == (set(), {BOB: None})

@@ -1,0 +1,147 @@
+"""Containers, units and the example of services: every variable, command, port and probe in them exists in the code."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import load_command_class
+
+ROOT = Path(__file__).parents[3]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+SERVICES = (ROOT / "deploy/aws/services.yaml").read_text()
+UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
+UNIT_ENVIRONMENT = (ROOT / "deploy/systemd/parley.env.example").read_text()
+OURS = ("web-1", "web-2", "fanout-1", "fanout-2", "setup")
+# Read by libraries: Django, botocore, Python.
+OF_LIBRARIES = {"DJANGO_SETTINGS_MODULE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PATH", "PYTHONUNBUFFERED"}
+SECRET = "Zq3vT8xLw0RkYb7nHs2mEf5uJd9aPcG4oXi6tVr1BhWyKlNzQpSgDjMeUaCfOxIT"
+
+
+def variables_of_the_code() -> set[str]:
+    """The names in `env.text("NAME", …)` and its like, and in `os.environ`."""
+    reading = re.compile(
+        r"""(?:env|environ)(?:\.\w+)?\(\s*"([A-Z][A-Z0-9_]+)"|^\s+"([A-Z][A-Z0-9_]+)": "(?:ssl|sasl)""", re.MULTILINE
+    )
+    files = [*(ROOT / "config").rglob("*.py")]
+    return {name for path in files for found in reading.findall(path.read_text()) for name in found if name}
+
+
+def environments() -> Iterator[tuple[str, Mapping[str, str]]]:
+    for name in OURS:
+        yield f"compose {name}", {key: str(value) for key, value in COMPOSE["services"][name]["environment"].items()}
+    yield "systemd", dict(line.split("=", 1) for line in UNIT_ENVIRONMENT.splitlines() if re.match("[A-Z]", line))
+    yield "services.yaml", dict(re.findall(r"\{Name: ([A-Z_]+), Value(?:From)?: (.+)\}", SERVICES))
+    yield "Dockerfile", dict.fromkeys(re.findall(r"^\s*(?:ENV )?([A-Z_]+)=", DOCKERFILE, re.MULTILINE), "")
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every `manage.py …` in the files."""
+    for name in OURS:
+        command = COMPOSE["services"][name]["command"]
+        text = command[2] if command[:2] == ["sh", "-c"] else shlex.join(command)
+        for part in text.split("&&"):
+            yield f"compose {name}", shlex.split(part)
+    for text in re.findall(r"^\s+Command: \[(python, .+)\]$", SERVICES, re.MULTILINE):
+        yield "services.yaml", [word.strip(' "') for word in text.split(",")]
+    for unit in UNITS:
+        [text] = re.findall(r"^ExecStart=(.+)$", unit.read_text(), re.MULTILINE)
+        yield unit.name, shlex.split(text.replace("%i", "1"))
+    [text] = re.findall(r"^CMD \[(.+)\]$", DOCKERFILE, re.MULTILINE)
+    yield "Dockerfile", [word.strip(' "') for word in text.split(",")]
+
+
+def options_of(command: Sequence[str]) -> dict[str, Any]:
+    assert command[1] == "manage.py"
+    app = "django.core" if command[2] == "migrate" else "config"
+    parser = load_command_class(app, command[2]).create_parser("manage.py", command[2])
+    return vars(parser.parse_args(list(command[3:])))
+
+
+class TestVariables:
+    @pytest.mark.parametrize(("where", "environment"), list(environments()), ids=lambda value: str(value)[:30])
+    def test_each_is_one_that_the_code_reads(self, where: str, environment: Mapping[str, str]) -> None:
+        assert environment
+        assert environment.keys() - OF_LIBRARIES <= variables_of_the_code()
+
+    @pytest.mark.parametrize("name", ["web-1", "fanout-1"])
+    def test_the_settings_of_production_accept_them(self, name: str) -> None:
+        environment = dict(environments())[f"compose {name}"]
+        values = {
+            **environment,
+            "SECRET_KEY": SECRET,
+            "JWT_KEYS": f"first:{SECRET[::-1]}",
+            "ALLOWED_HOSTS": "chat.example.com",
+            "DATABASE_URL": "postgres://parley:word@postgres:5432/parley",
+            "SMS_WEBHOOK_URL": "https://sms.example.com/send",
+            "SMS_WEBHOOK_SECRET": SECRET[5:] + SECRET[:5],
+        }
+        result = subprocess.run(
+            [sys.executable, "-c", "import django; django.setup()"],
+            env={**values, "PATH": "/usr/bin"},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (result.returncode, result.stderr) == (0, "")
+
+    def test_what_compose_asks_for_is_in_its_example(self) -> None:
+        asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "compose.yaml").read_text()))
+        example = (ROOT / "deploy/compose/env.example").read_text()
+        assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
+
+
+class TestCommands:
+    @pytest.mark.parametrize(("where", "command"), list(commands()), ids=lambda value: str(value)[:60])
+    def test_each_exists_with_its_options(self, where: str, command: list[str]) -> None:
+        assert options_of(command)
+
+    def test_the_ports_are_those_that_the_probes_ask(self) -> None:
+        proxied = (ROOT / "deploy/compose/Caddyfile").read_text()
+        for where, command in commands():
+            options = options_of(command)
+            if command[2] == "web" and where != "parley-web@.service":
+                assert (options["host"], options["port"]) == ("0.0.0.0", 8000)
+            if command[2] == "fanout" and not where.startswith("parley"):
+                assert options["metrics_port"] == 8001
+        assert "reverse_proxy web-1:8000 web-2:8000" in proxied
+        assert "EXPOSE 8000" in DOCKERFILE
+        for name in ("web-1", "fanout-1"):
+            assert "http://127.0.0.1:8001/healthz" in str(COMPOSE["services"][name]["healthcheck"]["test"])
+        assert COMPOSE["services"]["web-1"]["environment"]["ADMIN_PORT"] == "8001"
+
+    def test_probes_ask_paths_that_are_served(self) -> None:
+        text = SERVICES + (ROOT / "compose.yaml").read_text() + (ROOT / "deploy/compose/Caddyfile").read_text()
+        paths = set(re.findall(r"(?::8001|health_uri |HealthCheckPath: )(/\w+)", text))
+        assert paths == {"/healthz", "/readyz"}
+        assert 'path("healthz"' in (ROOT / "config/urls.py").read_text()
+        assert 'path("readyz"' in (ROOT / "config/urls.py").read_text()
+
+    def test_the_image_holds_every_package_that_runs(self) -> None:
+        kept = set(re.findall(r"^!([a-z_.]+)", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+        from django.conf import settings  # noqa: PLC0415
+
+        apps = {app.partition(".")[0] for app in settings.INSTALLED_APPS if (ROOT / app.partition(".")[0]).is_dir()}
+        assert apps | {"manage.py", "foundation", "config"} <= kept
+
+
+class TestLinters:
+    def test_hadolint_finds_nothing(self) -> None:
+        assert _run("hadolint", "Dockerfile") == (0, "")
+
+    def test_yamllint_finds_nothing(self) -> None:
+        assert _run("yamllint", "--strict", "compose.yaml", "deploy") == (0, "")
+
+
+def _run(program: str, *arguments: str) -> tuple[int, str]:
+    path = Path(sys.executable).with_name(program)
+    result = subprocess.run([path, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    return result.returncode, result.stdout + result.stderr

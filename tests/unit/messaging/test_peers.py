@@ -1,0 +1,246 @@
+"""The connection between processes, on a channel in memory that can lose things."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+
+import orjson
+import pytest
+
+from foundation.stores.errors import StoreUnavailable
+from messaging.services import guests, peers
+from messaging.services.envelopes import MAX_BYTES, Envelopes
+from messaging.services.guests import Guests
+from messaging.services.handover import HandOver
+from messaging.services.homes import HomeRegistration, Homes
+from messaging.services.peers import MAX_AGE, Link, Parcel, Peers
+from tests.doubles import SettableClock
+from tests.unit.messaging.test_guests import FakeCommitter as HomeCommitter
+from tests.unit.messaging.test_guests import drafts
+
+ENVELOPES = Envelopes("secret")
+
+
+class FakeChannel:
+    def __init__(self) -> None:
+        self.subscribers: dict[str, asyncio.Queue[bytes | None]] = {}
+        self.published: list[tuple[str, bytes]] = []
+        self.is_away = False
+
+    async def listen(self, name: str) -> AsyncIterator[bytes | None]:
+        queue = self.subscribers[name] = asyncio.Queue()
+        try:
+            yield None
+            while (payload := await queue.get()) is not None:
+                yield payload
+            raise StoreUnavailable("The subscription broke")
+        finally:
+            del self.subscribers[name]
+
+    async def publish(self, name: str, payload: bytes) -> int:
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise StoreUnavailable("away")
+        self.published.append((name, payload))
+        if name not in self.subscribers:
+            return 0
+        self.subscribers[name].put_nowait(payload)
+        return 1
+
+
+class FakeHandOver(HandOver):
+    """Records what the connection tells."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def on_stored(self, home: str, batch_id: str) -> None:
+        self.told.append(("stored", home, batch_id))
+
+    def on_announced(self, home: str, batch_id: str, answers: object) -> None:
+        self.told.append(("announced", home, batch_id))
+
+    def on_not_home(self, home: str, batch_id: str) -> None:
+        self.told.append(("not_home", home, batch_id))
+
+    def on_unreachable(self, batch_ids: Iterable[str]) -> None:
+        self.told += [("unreachable", batch_id) for batch_id in batch_ids]
+
+    def on_subscription_lost(self) -> None:
+        self.told.append(("subscription_lost",))
+
+
+class EmptyList:
+    async def refresh(self, name: str | None, *, former: Iterable[str] = ()) -> list[str]:
+        return [] if name is None else [name]
+
+
+class Process:
+    def __init__(self, gateway_id: str, channel: FakeChannel, clock: SettableClock) -> None:
+        homes = Homes()
+        self.handover, self.committer = FakeHandOver(), HomeCommitter()
+        self.peers = Peers(
+            gateway_id=gateway_id,
+            channel=channel,
+            envelopes=ENVELOPES,
+            homes=homes,
+            registration=HomeRegistration(homes, EmptyList()),
+            clock=clock,
+        )
+        self.peers.connect(self.handover, Guests(self.committer))
+        self._channel = channel
+        self._gateway_id = gateway_id
+        self.task = asyncio.create_task(self.peers.run())
+
+    @property
+    def name(self) -> str:
+        return next(name for name in self._channel.subscribers if name.startswith(f"{self._gateway_id}:"))
+
+
+class World:
+    def __init__(self) -> None:
+        self.channel, self.clock = FakeChannel(), SettableClock()
+        self.one, self.other = (Process(each, self.channel, self.clock) for each in ("gw-1", "gw-2"))
+
+    async def close(self) -> None:
+        self.channel.is_away = False
+        for process in (self.one, self.other):
+            await process.peers.close()
+            await process.task
+
+    def seal(self, parcel: bytes, *, number: int = 1, at: float | None = None) -> bytes:
+        """As process one, for the other."""
+        return ENVELOPES.seal(
+            sender=self.one.name,
+            to=self.other.name,
+            number=number,
+            at=self.clock.now().timestamp() if at is None else at,
+            parcels=[parcel],
+        )
+
+
+async def turn() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(peers, "PAUSE", (0.0, 0.0))
+    monkeypatch.setattr(guests, "STORED_AFTER", 0.0)
+    world = World()
+    await turn()
+    yield world
+    await world.close()
+
+
+def batch(batch_id: str = "b") -> bytes:
+    return orjson.dumps({"type": "batch", "id": batch_id, "drafts": drafts(2)})
+
+
+class TestSending:
+    async def test_a_batch_arrives_and_its_answers_come_back(self, world: World) -> None:
+        world.one.peers.send_batch(world.other.name, "b", batch())
+        await turn()
+        for pending in world.other.committer.accepted:
+            world.other.committer.store(pending)
+        await turn()
+        assert world.one.handover.told == [("stored", world.other.name, "b")]
+
+    async def test_what_gathers_while_an_envelope_is_sent_shares_the_next(self, world: World) -> None:
+        for number in range(5):
+            world.one.peers.send_batch(world.other.name, f"b-{number}", batch(f"b-{number}"))
+            if number == 0:
+                await asyncio.sleep(0)
+        await turn()
+        assert len(world.channel.published) == 2
+        assert len(world.other.committer.accepted) == 10
+
+    async def test_a_batch_that_reached_nobody_is_reported(self, world: World) -> None:
+        world.one.peers.send_batch("gw-3:gone", "b", batch())
+        await turn()
+        assert world.one.handover.told == [("unreachable", "b")]
+
+    async def test_a_batch_that_may_have_reached_nobody_is_reported_too(self, world: World) -> None:
+        world.channel.is_away = True
+        world.one.peers.send_batch(world.other.name, "b", batch())
+        await turn()
+        assert world.one.handover.told == [("unreachable", "b")]
+
+    async def test_an_answer_that_could_not_be_sent_ends_the_epoch(self, world: World) -> None:
+        """Whoever waits for it sees the name leave the list."""
+        world.one.peers.send_batch(world.other.name, "b", batch())
+        await turn()
+        before = world.other.name
+        world.channel.is_away = True
+        for pending in world.other.committer.accepted:
+            world.other.committer.store(pending)
+        await turn()
+        assert world.other.name != before
+        assert world.other.handover.told == [("subscription_lost",)]
+
+    def test_an_envelope_holds_parcels_up_to_its_size(self) -> None:
+        link = Link("b", parcels=deque(Parcel(b"x" * 100_000, None) for _ in range(5)))
+        assert [len(link.take()) for _ in range(3)] == [2, 2, 1]
+        huge = Link("b", parcels=deque([Parcel(b"x" * MAX_BYTES, None)]))
+        assert len(huge.take()) == 1
+
+
+class TestReceiving:
+    async def receive(self, world: World, payload: bytes) -> int:
+        """How many drafts the other process accepts."""
+        await world.channel.publish(world.other.name, payload)
+        await turn()
+        return len(world.other.committer.accepted)
+
+    async def test_a_replayed_envelope_is_refused(self, world: World) -> None:
+        payload = world.seal(batch())
+        assert await self.receive(world, payload) == 2
+        assert await self.receive(world, payload) == 2
+        assert await self.receive(world, world.seal(batch(), number=2)) == 4
+
+    async def test_a_forged_envelope_is_refused(self, world: World) -> None:
+        assert await self.receive(world, world.seal(batch()).replace(b"hello", b"hullo")) == 0
+
+    @pytest.mark.parametrize("age", [MAX_AGE + 1, -MAX_AGE - 1])
+    async def test_a_batch_of_another_time_is_not_committed_and_its_sender_is_told(
+        self, world: World, age: float
+    ) -> None:
+        payload = world.seal(batch(), at=world.clock.now().timestamp() - age)
+        assert await self.receive(world, payload) == 0
+        assert world.one.handover.told == [("not_home", world.other.name, "b")]
+
+    async def test_a_batch_of_another_version_is_not_committed_and_its_sender_is_told(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("messaging.services.envelopes.VERSION", 2)
+        assert await self.receive(world, world.seal(batch())) == 0
+        assert world.one.handover.told == [("not_home", world.other.name, "b")]
+
+    async def test_a_parcel_of_unknown_form_is_ignored(self, world: World) -> None:
+        assert await self.receive(world, world.seal(b'{"type":"newer"}')) == 0
+        assert world.other.handover.told == []
+
+
+class TestEpochs:
+    async def test_a_subscription_that_broke_begins_a_new_epoch_and_takes_everything_back(self, world: World) -> None:
+        before = world.other.name
+        world.channel.subscribers[before].put_nowait(None)
+        await turn()
+        assert world.other.name != before
+        assert world.other.handover.told == [("subscription_lost",)]
+
+    async def test_answers_to_questions_of_a_former_epoch_are_not_sent(self, world: World) -> None:
+        world.one.peers.send_batch(world.other.name, "b", batch())
+        await turn()
+        world.channel.subscribers[world.other.name].put_nowait(None)
+        await turn()
+        published = len(world.channel.published)
+        for pending in world.other.committer.accepted:
+            world.other.committer.store(pending)
+        await turn()
+        assert len(world.channel.published) == published
+
+    async def test_a_process_whose_key_is_not_known_cannot_be_reached(self, world: World) -> None:
+        assert world.one.peers.can_reach(world.other.name)
+        assert not world.one.peers.can_reach(Envelopes("another").new_name("gw-3"))
