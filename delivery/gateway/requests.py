@@ -119,7 +119,7 @@ def _pin(frame: Fields) -> ChangeMessage:
 def _change(kind: Kind, frame: Fields, **fields: Any) -> ChangeMessage:
     return ChangeMessage(
         kind=kind,
-        client_message_id=text(frame, "client_message_id"),
+        client_message_id=client_message_id(frame),
         chat_id=chat(frame),
         target=whole(frame, "target", least=1, most=MAX_SEQUENCE),
         **fields,
@@ -200,6 +200,13 @@ def parse(payload: str) -> Request:
 
 def chat(frame: Fields) -> ChatId:
     return ChatId(text(frame, "chat_id"))
+
+
+def client_message_id(frame: Fields) -> str:
+    """Changes by REST need no id. Those by frames do: their answers are told apart by it."""
+    if not (value := text(frame, "client_message_id")):
+        raise BadFrame("client_message_id must be 1 to 128 visible ASCII characters")
+    return value
 
 
 def sequence(frame: Fields) -> int:

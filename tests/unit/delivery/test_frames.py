@@ -13,6 +13,7 @@ from delivery.gateway.requests import (
     Ack,
     Authenticate,
     BadFrame,
+    ChangeMessage,
     Heartbeat,
     Read,
     SendMessage,
@@ -23,10 +24,80 @@ from delivery.gateway.requests import (
 )
 from foundation.kernel.errors import Forbidden, RateLimited
 from foundation.stores.errors import StoreRefused, StoreUnavailable
+from messaging.domain import MAX_SEQUENCE, Action, Kind
 
 
 def message(sequence: int, chat: str = "chat_a") -> dict[str, Any]:
     return {"type": "message", "chat_id": chat, "sequence": sequence, "content": f"№ {sequence}"}
+
+
+DRAFT = {"client_message_id": "c", "chat_id": "x"}
+SEND = {"type": "send_message", **DRAFT, "content": "hi"}
+EDIT = {"type": "edit_message", **DRAFT, "target": 7, "content": "hi"}
+DELETE = {"type": "delete_message", **DRAFT, "target": 7}
+REACT = {"type": "react", **DRAFT, "target": 7, "emoji": "👍", "action": "add"}
+PIN = {"type": "pin", **DRAFT, "target": 7, "action": "add"}
+DRAFTS = (SEND, EDIT, DELETE, REACT, PIN)
+OPTIONAL = {"send_message": ("content_type", "reply_to", "mentions"), "edit_message": ("mentions",)}
+
+NO_TEXTS: tuple[Any, ...] = (None, 1, True, ["c"], {"c": 1})
+NO_SEQUENCES: tuple[Any, ...] = (None, "7", 0, -1, 1.0, True, [7], MAX_SEQUENCE + 1, 2**64)
+WRONG: dict[str, tuple[Any, ...]] = {
+    "client_message_id": NO_TEXTS,
+    "chat_id": NO_TEXTS,
+    "content": NO_TEXTS,
+    "content_type": NO_TEXTS,
+    "emoji": NO_TEXTS,
+    "target": NO_SEQUENCES,
+    "reply_to": NO_SEQUENCES,
+    "mentions": (None, "u", 1, {"u": 1}, [1], ["u", None], [["u"]]),
+    "action": (*NO_TEXTS, "", "ADD", "toggle", "x" * 10_000),
+}
+"""Values that are refused, by field."""
+
+
+def fields_of(frame: dict[str, Any]) -> list[str]:
+    return [name for name in (*frame, *OPTIONAL.get(frame["type"], ())) if name != "type"]
+
+
+class TestDrafts:
+    """The five frames that become entries of a chat's log."""
+
+    @pytest.mark.parametrize(
+        ("frame", "name"),
+        [(frame, name) for frame in DRAFTS for name in frame if name != "type"],
+        ids=lambda value: value["type"] if isinstance(value, dict) else value,
+    )
+    def test_a_required_field_that_is_missing_is_named(self, frame: dict[str, Any], name: str) -> None:
+        with pytest.raises(BadFrame, match=f"^{name} must be "):
+            parse(json.dumps({each: value for each, value in frame.items() if each != name}))
+
+    @pytest.mark.parametrize(
+        ("frame", "name"),
+        [(frame, name) for frame in DRAFTS for name in fields_of(frame)],
+        ids=lambda value: value["type"] if isinstance(value, dict) else value,
+    )
+    def test_a_value_of_another_type_or_out_of_range_is_refused(self, frame: dict[str, Any], name: str) -> None:
+        parse(json.dumps(frame))
+        for value in WRONG[name]:
+            with pytest.raises(BadFrame, match=f"^{name} must be "):
+                parse(json.dumps({**frame, name: value}))
+
+    @pytest.mark.parametrize("frame", DRAFTS, ids=lambda frame: str(frame["type"]))
+    def test_fields_of_other_frames_are_unknown(self, frame: dict[str, Any]) -> None:
+        foreign = {name for other in DRAFTS for name in fields_of(other)} - set(fields_of(frame))
+        for name in (*sorted(foreign), "sender_id", "sequence", "kind", "surprise"):
+            with pytest.raises(BadFrame, match=f"^{name} is not a field of {frame['type']}$"):
+                parse(json.dumps({**frame, name: 1}))
+
+    @pytest.mark.parametrize("frame", [EDIT, DELETE, REACT, PIN], ids=lambda frame: str(frame["type"]))
+    def test_a_change_without_an_id_is_refused(self, frame: dict[str, Any]) -> None:
+        with pytest.raises(BadFrame, match=r"^client_message_id must be "):
+            parse(json.dumps({**frame, "client_message_id": ""}))
+
+    def test_a_long_name_of_an_unknown_field_is_cut(self) -> None:
+        with pytest.raises(BadFrame, match=r"^x{64} is not a field of pin$"):
+            parse(json.dumps({**PIN, "x" * 10_000: 1}))
 
 
 class TestParsing:
@@ -36,6 +107,24 @@ class TestParsing:
             (
                 {"type": "send_message", "client_message_id": "c", "chat_id": "x", "content": "hi"},
                 SendMessage("c", "x", "hi", "text/plain"),  # type: ignore[arg-type]
+            ),
+            (
+                {**SEND, "content_type": "text/plain", "reply_to": 3, "mentions": ["u", "v"]},
+                SendMessage("c", "x", "hi", "text/plain", 3, ("u", "v")),  # type: ignore[arg-type]
+            ),
+            (EDIT, ChangeMessage(Kind.EDIT, "c", "x", 7, content="hi")),  # type: ignore[arg-type]
+            (
+                {**EDIT, "mentions": ["u"]},
+                ChangeMessage(Kind.EDIT, "c", "x", 7, content="hi", mentions=("u",)),  # type: ignore[arg-type]
+            ),
+            (DELETE, ChangeMessage(Kind.DELETION, "c", "x", 7)),  # type: ignore[arg-type]
+            (
+                REACT,
+                ChangeMessage(Kind.REACTION, "c", "x", 7, emoji="👍", action=Action.ADD),  # type: ignore[arg-type]
+            ),
+            (
+                {**PIN, "target": MAX_SEQUENCE, "action": "remove"},
+                ChangeMessage(Kind.PIN, "c", "x", MAX_SEQUENCE, action=Action.REMOVE),  # type: ignore[arg-type]
             ),
             ({"type": "ack", "chat_id": "x", "sequence": 7}, Ack("x", 7)),  # type: ignore[arg-type]
             (

@@ -1,7 +1,19 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from foundation.kernel.ids import ChatId, MessageId, UserId
-from messaging.domain import MAX_CONTENT_BYTES, Draft, Message, Sent
+from messaging.domain import (
+    MAX_CONTENT_BYTES,
+    MAX_EMOJI_BYTES,
+    MAX_MENTIONS,
+    Action,
+    Draft,
+    Kind,
+    Message,
+    Sent,
+)
 from messaging.errors import ContentTooLarge, InvalidDraft
 
 CHAT = ChatId("chat_01JJW3S0A0G5ZB1M2N3P4Q5R6S")
@@ -53,6 +65,44 @@ class TestUnacceptableDrafts:
         with pytest.raises(InvalidDraft) as refused:
             draft(content_type=content_type).require_valid()
         assert list(refused.value.fields) == ["content_type"]
+
+
+CHANGES = {
+    "edit": Draft(CHAT, USER, "id-1", "hello", kind=Kind.EDIT, target=1),
+    "delete": Draft(CHAT, USER, "id-1", kind=Kind.DELETION, target=1),
+    "react": Draft(CHAT, USER, "id-1", kind=Kind.REACTION, target=1, emoji="👍", action=Action.ADD),
+    "pin": Draft(CHAT, USER, "id-1", kind=Kind.PIN, target=1, action=Action.ADD),
+}
+LONGEST: dict[str, tuple[str, Any, Any]] = {
+    "client_message_id": ("", "x" * 128, "x" * 129),
+    "content": ("message edit", "😀" * 1024, "😀" * 1024 + "x"),
+    "mentions": ("message edit", (USER,) * MAX_MENTIONS, (USER,) * (MAX_MENTIONS + 1)),
+    "emoji": ("react", "a" + "\u0301" * ((MAX_EMOJI_BYTES - 1) // 2), "a" + "\u0301" * (MAX_EMOJI_BYTES // 2)),
+}
+"""By field: the drafts that have it (none: all), its longest value, and a value that is too long."""
+
+
+class TestLongestValues:
+    @pytest.mark.parametrize(
+        ("kind", "field"),
+        [
+            (kind, field)
+            for kind in ("message", *CHANGES)
+            for field, (kinds, _, _) in LONGEST.items()
+            if not kinds or kind in kinds
+        ],
+    )
+    def test_the_longest_is_accepted_and_one_more_refused(self, kind: str, field: str) -> None:
+        of_kind, (_, longest, too_long) = CHANGES.get(kind, draft()), LONGEST[field]
+        replace(of_kind, **{field: longest}).require_valid()
+        with pytest.raises((InvalidDraft, ContentTooLarge)) as refused:
+            replace(of_kind, **{field: too_long}).require_valid()
+        assert list(refused.value.fields) == [field]
+
+    @pytest.mark.parametrize("mentions", [("",), ("nobody",), (USER, USER + "x"), ("\ud800",), ("x" * 10_000,)])
+    def test_mentions_are_user_ids(self, mentions: tuple[UserId, ...]) -> None:
+        with pytest.raises(InvalidDraft):
+            replace(CHANGES["edit"], mentions=mentions).require_valid()
 
 
 class TestRetries:
