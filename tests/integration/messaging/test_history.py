@@ -1,14 +1,18 @@
 import threading
+from typing import Any
 
+import orjson
 import pytest
 
 from chats.errors import ChatNotFound
+from delivery.gateway.frames import sync_batch
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.errors import StoreUnavailable
+from messaging.domain import MAX_CONTENT_BYTES, Draft, Kind
 from messaging.errors import MessageNotFound
-from messaging.services.history import MAX_WINDOWS_OF_A_USER, Window
+from messaging.services.history import MAX_PAGE_BYTES, MAX_WINDOWS_OF_A_USER, SPAN_RETRY, Window
 from tests.doubles import eventually
-from tests.integration.messaging.services import Services
+from tests.integration.messaging.services import Call, Caller, Services
 
 
 @pytest.fixture
@@ -73,6 +77,102 @@ class TestPages:
         assert [each.sequence for each in services.stored(chat)] == list(range(1, 261))
         backward = services.stored(chat, newest_first=True)
         assert [each.sequence for each in backward] == list(range(260, 0, -1))
+
+
+class TestLargePages:
+    """A page ends before it takes more than 512 KB; a message alone is a page, whatever it takes."""
+
+    @pytest.fixture
+    def large(self, services: Services, chat: ChatId, ann: UserId) -> ChatId:
+        """Sixty messages whose characters take six bytes of JSON each: more than two pages."""
+        drafts = [services.draft(chat, ann, f"id-{number}", "\x01" * MAX_CONTENT_BYTES) for number in range(60)]
+        for answer in [services.submit(draft) for draft in drafts]:
+            answer.result(20)
+        return chat
+
+    @pytest.mark.parametrize("forward", [True, False], ids=["forward", "backward"])
+    def test_they_walk_the_whole_chat(self, services: Services, large: ChatId, bob: UserId, forward: bool) -> None:
+        pages = [services.page(large, bob, Window(after=0) if forward else Window())]
+        while pages[-1].has_more:
+            end = pages[-1].messages[-1].sequence
+            pages.append(services.page(large, bob, Window(after=end) if forward else Window(before=end)))
+        walked = [message.sequence for page in pages for message in page.messages]
+        assert walked == (list(range(1, 61)) if forward else list(range(60, 0, -1)))
+        assert [len(page.messages) for page in pages] == [21, 21, 18]
+        for page in pages:
+            assert len(orjson.loads(page.encoded_messages)) == len(page.messages)
+            assert len(page.encoded_messages) <= MAX_PAGE_BYTES + 100, "but for the list's own commas and brackets"
+
+    def test_rest_and_sync_end_at_the_same_place_and_say_so(
+        self, services: Services, large: ChatId, bob: UserId
+    ) -> None:
+        status, body = Caller(bob).get(f"/api/chats/{large}/messages", after_sequence=0)
+        assert (status, len(body["messages"]), body["has_more"], body["latest_sequence"]) == (200, 21, True, 60)
+        frame = orjson.loads(sync_batch(large, services.page(large, bob, Window(after=0))).payload)
+        assert frame == {"type": "sync_batch", "chat_id": large, **body}
+
+    def test_edits_count_with_the_text_of_their_targets(self, services: Services, chat: ChatId, ann: UserId) -> None:
+        services.send(services.draft(chat, ann))
+        text = "\x01" * MAX_CONTENT_BYTES
+        for number in range(40):
+            services.send(Draft(chat, ann, f"edit-{number}", text, kind=Kind.EDIT, target=1))
+        page = services.page(chat, ann, Window(after=0))
+        assert (len(page.messages), page.has_more) == (21, True)
+        assert services.page(chat, ann, Window(after=21)).messages[-1].sequence == 41
+
+    def test_one_that_is_too_large_by_itself_is_returned_alone(
+        self, services: Services, large: ChatId, bob: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("messaging.services.history.MAX_PAGE_BYTES", 1_000)
+        page = services.page(large, bob, Window(after=0))
+        assert ([message.sequence for message in page.messages], page.has_more) == ([1], True)
+
+
+class TestTornPages:
+    """A query is no snapshot: a page that lacks an entry that the counter has passed is read again."""
+
+    def lose(self, services: Services, *sequences: int, times: int) -> None:
+        """Let the next queries miss these entries."""
+        left = [None] * times
+
+        async def lose(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            answer = await send(name, request)
+            if name == "Query" and left:
+                left.pop()
+                kept = [item for item in answer["Items"] if int(item["sequence"]["N"]) not in sequences]
+                return {**answer, "Items": kept, "Count": len(kept)}
+            return answer
+
+        services.wire.intercept = lose
+
+    @pytest.mark.parametrize("window", [Window(after=240), Window(limit=10), Window(before=251, limit=10)])
+    @pytest.mark.parametrize("lost", [(250,), (245,), (241,), (241, 245, 250)])
+    def test_it_is_read_until_it_is_whole(
+        self, services: Services, talk: ChatId, bob: UserId, window: Window, lost: tuple[int, ...]
+    ) -> None:
+        self.lose(services, *lost, times=2)
+        page = services.page(talk, bob, window)
+        assert sorted(message.sequence for message in page.messages) == list(range(241, 251))
+        assert services.wire.operations == ["BatchGetItem", "Query", "Query", "Query"]
+
+    def test_an_entry_that_stays_away_is_logged_and_the_others_are_shown(
+        self, services: Services, talk: ChatId, bob: UserId, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        self.lose(services, 245, times=100)
+        assert services.sequences(talk, bob, after=240) == [241, 242, 243, 244, 246, 247, 248, 249, 250]
+        assert f"{talk} lacks entries between 241 and 250" in caplog.text
+        assert services.wire.operations.count("Query") == SPAN_RETRY.attempts
+
+    def test_what_is_stored_behind_the_counter_that_was_read_is_not_waited_for(
+        self, services: Services, talk: ChatId, ann: UserId, bob: UserId
+    ) -> None:
+        with services.wire.held("Query") as arrived:
+            early = services.ask(talk, bob, Window(after=248))
+            assert arrived.wait(10)
+            services.send(services.draft(talk, ann, "latest"))
+        page = early.result(20)
+        assert ([message.sequence for message in page.messages], page.latest_sequence) == ([249, 250], 250)
+        assert services.wire.operations.count("Query") == 1
 
 
 class TestRights:
