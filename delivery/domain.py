@@ -22,31 +22,37 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How far a member's devices have received a chat, and how far the member has read it; 0: not at all."""
+    """How far a member's devices have received a chat, and how far the member has read it; 0: not at all.
+
+    `read` is None as long as no client has told it, 0 once one has told that nothing was read yet.
+    """
 
     acked: int = 0
-    read: int = 0
+    read: int | None = None
 
     @property
     def delivered(self) -> int:
         """What was read has arrived, whether or not it was acknowledged."""
-        return max(self.acked, self.read)
+        return max(self.acked, self.read or 0)
 
     @property
     def unread_after(self) -> int:
         """Later messages are unread. Members whose clients send no read marks have read what has arrived."""
-        return self.read or self.acked
+        return self.acked if self.read is None else self.read
 
     def covers(self, mark: Mark, sequence: int) -> bool:
         """Whether nothing is to be written for this mark."""
-        return sequence <= (self.read if mark is Mark.READ else self.delivered)
+        if mark is Mark.READ:
+            return self.read is not None and sequence <= self.read
+        return sequence <= self.delivered
 
     def merged(self, other: "Marks") -> "Marks":
         """The further of each."""
-        return Marks(max(self.acked, other.acked), max(self.read, other.read))
+        reads = [marks.read for marks in (self, other) if marks.read is not None]
+        return Marks(max(self.acked, other.acked), max(reads, default=None))
 
     def to_json(self) -> dict[str, int]:
-        return {Mark.ACKED.value: self.delivered, Mark.READ.value: self.read}
+        return {Mark.ACKED.value: self.delivered, Mark.READ.value: self.read or 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +69,19 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class InboxEntry:
-    """A chat in a member's inbox, with its last message and unread count."""
+    """A chat in a member's inbox, with its last message, the sequence after which messages are unread, and how many."""
 
     listed: ListedChat
     marks: Marks
     last_message: Message | None
+    unread_after: int
     unread_count: int
 
     def to_json(self) -> dict[str, Any]:
         return {
             **self.listed.to_json(),
             **self.marks.to_json(),
+            "unread_after": self.unread_after,
             "unread_count": self.unread_count,
             "last_message": None if self.last_message is None else self.last_message.to_json(),
         }

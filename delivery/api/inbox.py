@@ -23,6 +23,7 @@ _ENTRY = {
     "muted_until": None,
     "last_acked_sequence": 42,
     "last_read_sequence": 40,
+    "unread_after": 40,
     "unread_count": 2,
     "last_message": None,
 }
@@ -34,6 +35,7 @@ class InboxEntryAnswer(ChatAnswer):
     muted_until = serializers.DateTimeField(allow_null=True)
     last_acked_sequence = serializers.IntegerField(help_text="Everything up to it has arrived; 0: nothing.")
     last_read_sequence = serializers.IntegerField(help_text="You have read everything up to it; 0: nothing.")
+    unread_after = serializers.IntegerField(help_text="Messages after this sequence are unread.")
     unread_count = serializers.IntegerField(
         help_text="Counts from the read mark, or from the arrived where nothing was read yet."
     )

@@ -93,7 +93,11 @@ FROM_CLIENTS: dict[str, Form] = {
         "Add or remove a reaction. Answered with `ack` or `error`.",
     ),
     "pin": ({**DRAFT, "target": SEQUENCE, "action": ACTION}, (), "Pin or unpin. Answered with `ack` or `error`."),
-    "ack": ({"chat_id": CHAT_ID, "sequence": SEQUENCE}, (), "Everything up to and including it has arrived."),
+    "ack": (
+        {"chat_id": CHAT_ID, "sequence": SEQUENCE, "read": FLAG},
+        ("read",),
+        "Everything up to and including it has arrived. `read: false`: unread messages count from `read` alone.",
+    ),
     "read": ({"chat_id": CHAT_ID, "sequence": SEQUENCE}, (), "The person has seen everything up to it."),
     "sync_request": (
         {

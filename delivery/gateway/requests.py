@@ -47,8 +47,11 @@ class ChangeMessage:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
+    """`read` is false from clients that tell by `read` frames what was read, and by nothing else."""
+
     chat_id: ChatId
     sequence: int
+    read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def _change(kind: Kind, frame: Fields, **fields: Any) -> ChangeMessage:
 
 
 def _ack(frame: Fields) -> Ack:
-    return Ack(chat(frame), sequence(frame))
+    return Ack(chat(frame), sequence(frame), read=switch(frame, "read", default=True))
 
 
 def _read(frame: Fields) -> Read:
@@ -168,7 +171,7 @@ _FORMS: dict[str, tuple[frozenset[str], Callable[[Fields], Request]]] = {
         ("delete_message", (*_DRAFT, "target"), _delete_message),
         ("react", (*_DRAFT, "target", "emoji", "action"), _react),
         ("pin", (*_DRAFT, "target", "action"), _pin),
-        ("ack", ("chat_id", "sequence"), _ack),
+        ("ack", ("chat_id", "sequence", "read"), _ack),
         ("read", ("chat_id", "sequence"), _read),
         ("sync_request", ("chat_id", "last_acked_sequence", "limit"), _sync_request),
         ("typing", ("chat_id", "active"), _typing),
@@ -241,8 +244,8 @@ def texts(frame: Fields, name: str) -> list[str]:
     return value
 
 
-def switch(frame: Fields, name: str) -> bool:
-    value = frame.get(name)
+def switch(frame: Fields, name: str, *, default: bool | None = None) -> bool:
+    value = frame.get(name, default)
     if not isinstance(value, bool):
         raise BadFrame(f"{name} must be true or false")
     return value

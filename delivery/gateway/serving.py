@@ -143,12 +143,12 @@ class ConnectionRequests:
             self._send_error(error, **about)
 
     def _ack(self, request: Ack) -> None:
-        self._mark(request.chat_id, Mark.ACKED, request.sequence)
+        self._mark(request.chat_id, Mark.ACKED, request.sequence, is_unread=not request.read)
 
     def _read(self, request: Read) -> None:
         self._mark(request.chat_id, Mark.READ, request.sequence)
 
-    def _mark(self, chat_id: ChatId, mark: Mark, sequence: int) -> None:
+    def _mark(self, chat_id: ChatId, mark: Mark, sequence: int, *, is_unread: bool = False) -> None:
         try:
             self._services.marks.put(
                 self._user_id,
@@ -156,6 +156,7 @@ class ConnectionRequests:
                 mark,
                 sequence,
                 on_refused=lambda error: self._deliver(frames.failed(error, chat_id=chat_id)),
+                is_unread=is_unread,
             )
         except ParleyError as error:
             self._send_error(error, chat_id=chat_id)

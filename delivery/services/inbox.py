@@ -72,6 +72,7 @@ class Inbox:
                 listed=chat,
                 marks=marks[chat_id],
                 last_message=messages.get((chat_id, chat.counter.latest_message)),
+                unread_after=read[chat_id],
                 unread_count=_unread(chat, read[chat_id], messages),
             )
             for chat_id, chat in listed.items()

@@ -39,6 +39,8 @@ MAX_RECENT = 50_000
 # The devices of a user may mark different sequences of one chat; bounds those that are kept.
 MAX_CLAIMS = 8
 
+NOTHING_READ: Claim = (Mark.READ, 0)
+
 OnRefused = Callable[[ParleyError], None]
 Claims = dict[Claim, OnRefused]
 
@@ -60,9 +62,19 @@ class MarkBuffer:
         self._scheduler: asyncio.Task[None] | None = None
         self._writes: set[asyncio.Task[None]] = set()
 
-    def put(self, user_id: UserId, chat_id: ChatId, mark: Mark, sequence: int, *, on_refused: OnRefused) -> None:
+    def put(
+        self,
+        user_id: UserId,
+        chat_id: ChatId,
+        mark: Mark,
+        sequence: int,
+        *,
+        on_refused: OnRefused,
+        is_unread: bool = False,
+    ) -> None:
         """Note a mark; `on_refused` is called later if it turns out not to be acceptable.
 
+        `is_unread`: a read mark that does not exist becomes 0 with this acknowledgement.
         Raises `ChatNotFound` for what cannot name a chat, `Unavailable` when too many wait.
         """
         if not is_chat_id(chat_id):
@@ -78,6 +90,8 @@ class MarkBuffer:
             claims = self._waiting[pair] = {}
             self._enqueue(pair, written_at + INTERVAL)
         claims[mark, sequence] = on_refused
+        if is_unread and known.read is None:
+            claims[NOTHING_READ] = _ignore
         while len(claims) > MAX_CLAIMS:
             del claims[min(claim for claim in claims if claim[0] is mark)]
         WAITING.set(len(self._waiting))
@@ -177,3 +191,7 @@ class MarkBuffer:
         WRITTEN.inc(len(outcome.stands))
         for claim, reason in outcome.refused.items():
             callbacks[claim](reason)
+
+
+def _ignore(error: ParleyError) -> None:
+    """The acknowledgement beside it is refused for the same reason."""

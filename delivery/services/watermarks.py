@@ -77,11 +77,15 @@ class Watermarks:
         """The same for many at once: one read for all, one write for each mark.
 
         Of several sequences for one mark the highest that exists counts, whatever else was claimed. A read mark that
-        is not behind makes the acknowledgement superfluous.
+        is not behind makes the acknowledgement superfluous. A read mark of 0 is written with an acknowledgement, where
+        there is none, so that unread messages are never counted from the acknowledgement.
         """
         accepted, refused = self._judge(claims, await self._read_latest(claims))
-        writes = [(pair, claim) for pair, marks in accepted.items() for claim in marks.items()]
-        results = await asyncio.gather(*[self._advance(pair, *claim) for pair, claim in writes], return_exceptions=True)
+        unread = {pair for pair, marks in accepted.items() if marks.get(Mark.READ) == 0}
+        writes = [(pair, claim) for pair, marks in accepted.items() for claim in marks.items() if claim[1]]
+        results = await asyncio.gather(
+            *[self._advance(pair, *claim, is_unread=pair in unread) for pair, claim in writes], return_exceptions=True
+        )
         stands: dict[Pair, Marks] = {}
         for (pair, (mark, _)), result in zip(writes, results, strict=True):
             if isinstance(result, Marks):
@@ -123,8 +127,8 @@ class Watermarks:
                 best.pop(Mark.ACKED, None)
         return accepted, refused
 
-    async def _advance(self, pair: Pair, mark: Mark, sequence: int) -> Marks:
-        marks = await self._store.advance(pair, mark, sequence, now=self._clock.now())
+    async def _advance(self, pair: Pair, mark: Mark, sequence: int, *, is_unread: bool) -> Marks:
+        marks = await self._store.advance(pair, mark, sequence, now=self._clock.now(), is_unread=is_unread)
         if marks is None:
             return Marks(read=sequence) if mark is Mark.READ else Marks(acked=sequence)
         self._on_moved(*pair, marks)

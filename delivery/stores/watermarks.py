@@ -85,17 +85,27 @@ class WatermarkStore:
         items = await self._database.query_all(LIST_DELIVERY_STATES, user_id)
         await self._database.batch_delete(ERASE_DELIVERY_STATES, [(user_id, item.chat_id) for item in items])
 
-    async def advance(self, pair: Pair, mark: Mark, sequence: int, *, now: datetime) -> Marks | None:
-        """Move one mark up to `sequence`; None when it stands there or beyond already. Costs one write unit."""
+    async def advance(
+        self, pair: Pair, mark: Mark, sequence: int, *, now: datetime, is_unread: bool = False
+    ) -> Marks | None:
+        """Move one mark up to `sequence`; None when it stands there or beyond already. Costs one write unit.
+
+        `is_unread`: a read mark that does not exist becomes 0.
+        """
         user_id, chat_id = pair
         pattern = _UPDATES[mark]
         # In DynamoDB's own form, which costs a fraction of the model's expressions.
+        values = {":sequence": {"N": str(sequence)}, ":now": {"S": to_iso(now)}}
+        expression = f"SET {mark} = :sequence, updated_at = :now"
+        if is_unread:
+            expression += f", {Mark.READ} = if_not_exists({Mark.READ}, :nothing)"
+            values[":nothing"] = {"N": "0"}
         request = {
             "TableName": self._table,
             "Key": {"user_id": {"S": user_id}, "chat_id": {"S": chat_id}},
-            "UpdateExpression": f"SET {mark} = :sequence, updated_at = :now",
+            "UpdateExpression": expression,
             "ConditionExpression": pattern.condition,
-            "ExpressionAttributeValues": {":sequence": {"N": str(sequence)}, ":now": {"S": to_iso(now)}},
+            "ExpressionAttributeValues": values,
             "ReturnValues": "ALL_NEW",
         }
         try:
@@ -105,15 +115,16 @@ class WatermarkStore:
 
 
 def _marks(item: RawItem) -> Marks:
-    return Marks(acked=_number(item.get(Mark.ACKED)), read=_number(item.get(Mark.READ)))
+    return Marks(acked=_number(item.get(Mark.ACKED)) or 0, read=_number(item.get(Mark.READ)))
 
 
-def _number(value: dict[str, Any] | None) -> int:
-    return 0 if value is None else int(value["N"])
+def _number(value: dict[str, Any] | None) -> int | None:
+    return None if value is None else int(value["N"])
 
 
 def _marks_of(item: DeliveryStateModel) -> Marks:
-    return Marks(acked=int(item.last_acked_sequence or 0), read=int(item.last_read_sequence or 0))
+    read = item.last_read_sequence
+    return Marks(acked=int(item.last_acked_sequence or 0), read=None if read is None else int(read))
 
 
 def _watermark(item: DeliveryStateModel) -> Watermark:

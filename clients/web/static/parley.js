@@ -65,6 +65,7 @@ export class Parley extends EventTarget {
   #random;
   #maxAttempts;
   #hasMarks = null;
+  #countsFromRead = false;
   #isRefreshing = false;
   #refreshRequested = false;
   #waitingMarks = new Map();
@@ -231,12 +232,14 @@ export class Parley extends EventTarget {
   }
 
   /**
-   * A server of an earlier version, which may run beside, refuses the frames of read marks, typing and presence. The
-   * inbox tells: `#hasMarks` is null until it was read on this connection.
+   * A server of an earlier version, which may run beside, refuses the frames of read marks, typing and presence, or
+   * counts unread messages from what has arrived. The inbox tells: `#hasMarks` is null until it was read on this
+   * connection.
    */
   #learn(items) {
     const hadMarks = this.#hasMarks;
     this.#hasMarks = items.every((item) => item.last_read_sequence !== undefined);
+    this.#countsFromRead = items.every((item) => item.unread_after !== undefined);
     if (this.#hasMarks && !hadMarks) for (const chatId of this.#watched.keys()) this.#sendWatch(chatId);
   }
 
@@ -341,9 +344,12 @@ export class Parley extends EventTarget {
 
   // Marks
 
-  /** Everything up to `sequence` has arrived. Calls are coalesced into one frame, which the server does not answer. */
-  acknowledge(chatId, sequence) {
-    this.#mark("ack", chatId, sequence);
+  /**
+   * Everything up to `sequence` has arrived. Calls are coalesced into one frame, which the server does not answer.
+   * `isRead` is false where no read mark is known: unread messages then do not count from what has arrived.
+   */
+  acknowledge(chatId, sequence, { isRead = true } = {}) {
+    this.#mark("ack", chatId, sequence, isRead ? {} : { read: false });
   }
 
   /** The person has seen everything up to `sequence`. If the connection loses it, the next `chats` event tells. */
@@ -351,10 +357,10 @@ export class Parley extends EventTarget {
     this.#mark("read", chatId, sequence);
   }
 
-  #mark(type, chatId, sequence) {
+  #mark(type, chatId, sequence, fields = {}) {
     const key = `${type} ${chatId}`;
     const furthest = Math.max(sequence, this.#waitingMarks.get(key)?.sequence ?? 0);
-    this.#waitingMarks.set(key, { type, chat_id: chatId, sequence: furthest });
+    this.#waitingMarks.set(key, { type, chat_id: chatId, sequence: furthest, ...fields });
     if (!this.#timers.has("marks")) this.#timers.set("marks", MARK_DELAY_MS, () => this.flush());
   }
 
@@ -362,7 +368,8 @@ export class Parley extends EventTarget {
   flush() {
     if (this.#hasMarks === null) return;
     for (const mark of this.#waitingMarks.values())
-      this.#connection.write(this.#hasMarks ? mark : { ...mark, type: "ack" });
+      if (this.#countsFromRead || mark.read !== false)
+        this.#connection.write(this.#hasMarks ? mark : { ...mark, type: "ack" });
     this.#waitingMarks.clear();
   }
 

@@ -89,7 +89,12 @@ const EVENTS = [
 ];
 
 export function inboxOf(...chats) {
-  const items = chats.map(([chat_id, last_sequence]) => ({ chat_id, last_sequence, last_read_sequence: 0 }));
+  const items = chats.map(([chat_id, last_sequence, fields]) => ({
+    chat_id,
+    last_sequence,
+    last_read_sequence: 0,
+    ...fields,
+  }));
   return { "GET /api/chats": () => [200, { items, next_cursor: null }] };
 }
 

@@ -385,6 +385,20 @@ describe("Reading", () => {
     assert.deepEqual(FakeSocket.last.sent("read"), [{ type: "read", chat_id: "c", sequence: 2 }]);
   });
 
+  test("where nothing was read yet, an acknowledgement says so", async () => {
+    const { client } = await startClient({ routes: inboxOf(["other", 0, { unread_after: 0 }]) });
+    client.acknowledge("c", 4, { isRead: false });
+    mock.timers.tick(200);
+    assert.deepEqual(FakeSocket.last.sent("ack"), [{ type: "ack", chat_id: "c", sequence: 4, read: false }]);
+  });
+
+  test("an earlier server, which would count from there, gets no such acknowledgement", async () => {
+    const { client } = await startClient();
+    client.acknowledge("c", 4, { isRead: false });
+    mock.timers.tick(200);
+    assert.deepEqual(FakeSocket.last.sent("ack"), []);
+  });
+
   test("a mark that was made offline is sent after the connect", async () => {
     const { client } = await startClient({ online: false });
     client.markRead("c", 2);

@@ -67,12 +67,12 @@ def new_person(browser: "Browser", system: System) -> Iterator[NewPerson]:
 
 @contextmanager
 def people_in_browsers(browser: "Browser", system: System) -> Iterator[NewPerson]:
-    from tests.e2e.browser.people import log_in  # noqa: PLC0415 - needs Playwright
+    from tests.e2e.browser.people import DESKTOP, log_in  # noqa: PLC0415 - needs Playwright
 
     people: list[Person] = []
 
-    def create(name: str, *, device: Device | None = None) -> "Person":
-        people.append(log_in(name, system=system, browser=browser, device=device))
+    def create(name: str, *, device: Device | None = None, screen: tuple[int, int] = DESKTOP) -> "Person":
+        people.append(log_in(name, system=system, browser=browser, device=device, screen=screen))
         return people[-1]
 
     yield create

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 from tests.e2e.system import Device, System
 
 TIMEOUT_MS = 15_000
+DESKTOP, PHONE = (1100, 720), (390, 844)
 expect.set_options(timeout=TIMEOUT_MS)
 
 
@@ -112,7 +113,14 @@ class Person:
         return tab
 
 
-def log_in(name: str, *, system: System, browser: Browser, device: Device | None = None) -> Person:
+def log_in(
+    name: str,
+    *,
+    system: System,
+    browser: Browser,
+    device: Device | None = None,
+    screen: tuple[int, int] = DESKTOP,
+) -> Person:
     """Open a browser context whose storage already has the login, in the page's own format."""
     device = device or system.user()
     user = system.rest(device, "PATCH", "/api/users/me", display_name=name)
@@ -127,7 +135,8 @@ def log_in(name: str, *, system: System, browser: Browser, device: Device | None
     url = system.webs[0].url
     origin: OriginState = {"origin": url, "localStorage": [{"name": "parley.session", "value": json.dumps(login)}]}
     context = browser.new_context(
-        viewport={"width": 1100, "height": 720},
+        viewport={"width": screen[0], "height": screen[1]},
+        has_touch=screen == PHONE,
         reduced_motion="reduce",
         storage_state={"cookies": [], "origins": [origin]},
     )

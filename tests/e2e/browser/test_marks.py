@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
 from tests.e2e.browser.conftest import NewPerson
-from tests.e2e.browser.people import Person
+from tests.e2e.browser.people import PHONE, Person
 from tests.e2e.system import System
 
 
@@ -25,6 +25,46 @@ def ben(new_person: NewPerson) -> Person:
 @pytest.fixture
 def chat_id(system: System, ada: Person, ben: Person) -> ChatId:
     return system.direct_chat(ada.device, ben.device)
+
+
+class TestOnPhones:
+    def test_a_first_contact_from_the_first_tick_to_the_last(self, system: System, new_person: NewPerson) -> None:
+        ada, ben = new_person("Ada", screen=PHONE), new_person("Ben", screen=PHONE)
+        chat_id = system.direct_chat(ada.device, ben.device)
+        hers = ada.tab().open_chat(chat_id)
+        hers.write("hello")
+        hers.expect_state("hello", "sent")
+
+        his = ben.tab().open()
+        hers.expect_state("hello", "delivered")
+        expect(hers.page.locator(".subtitle")).to_have_text("online")
+        expect(his.row("Ada").locator(".badge")).to_have_text("1")
+        expect(his.page).to_have_title("(1) Parley")
+        his.page.reload()
+        expect(his.row("Ada").locator(".badge")).to_have_text("1")
+        hers.write("are you there?")
+        expect(his.row("Ada").locator(".badge")).to_have_text("2")
+        hers.expect_state("are you there?", "delivered")
+
+        his.row("Ada").tap()
+        expect(his.page.locator(".unread + .message")).to_have_attribute("data-sequence", "1")
+        expect(his.page).to_have_title("Parley")
+        expect(hers.page.get_by_label("Read by everybody")).to_have_count(2)
+        his.page.get_by_label("Message", exact=True).press_sequentially("ye")
+        expect(hers.page.locator(".subtitle")).to_have_text("typing…")
+        hers.page.get_by_role("link", name="Back to the chats").tap()
+        expect(hers.row("Ben").locator(".is-online")).to_be_visible()
+
+    def test_a_chat_that_appears_while_the_page_is_open_is_acknowledged(
+        self, system: System, new_person: NewPerson
+    ) -> None:
+        ada, ben = new_person("Ada", screen=PHONE), new_person("Ben", screen=PHONE)
+        his = ben.tab().open()
+        expect(his.page.get_by_text("No chats yet")).to_be_visible()
+        hers = ada.tab().open_chat(system.direct_chat(ada.device, ben.device))
+        hers.write("surprise")
+        expect(his.row("Ada").locator(".badge")).to_have_text("1")
+        hers.expect_state("surprise", "delivered")
 
 
 class TestTicks:

@@ -128,6 +128,10 @@ class TestParsing:
             ),
             ({"type": "ack", "chat_id": "x", "sequence": 7}, Ack("x", 7)),  # type: ignore[arg-type]
             (
+                {"type": "ack", "chat_id": "x", "sequence": 7, "read": False},
+                Ack("x", 7, read=False),  # type: ignore[arg-type]
+            ),
+            (
                 {"type": "sync_request", "chat_id": "x", "last_acked_sequence": 0},
                 SyncRequest("x", 0, 100),  # type: ignore[arg-type]
             ),
@@ -163,6 +167,7 @@ class TestParsing:
             '{"type": "send_message", "client_message_id": 1, "chat_id": "x", "content": "hi"}',
             '{"type": "ack", "chat_id": "x", "sequence": 0}',
             '{"type": "ack", "chat_id": "x", "sequence": true}',
+            '{"type": "ack", "chat_id": "x", "sequence": 1, "read": 0}',
             '{"type": "ack", "chat_id": "x", "sequence": 1.0}',
             '{"type": "ack", "chat_id": "x", "sequence": 9007199254740992}',
             '{"type": "ack", "chat_id": "x", "sequence": 1e400}',

@@ -254,12 +254,11 @@ export class Chats extends EventTarget {
     }
   }
 
-  /** It has arrived. Where nothing was read yet, the server would count unread messages from here: wait for a mark. */
+  /** It has arrived, also where the chat was never opened. */
   #acknowledge(chat) {
-    if (chat.unread.mark && chat.last_sequence > (chat.acknowledged ?? chat.last_acked_sequence ?? 0)) {
-      chat.acknowledged = chat.last_sequence;
-      this.#parley.acknowledge(chat.chat_id, chat.last_sequence);
-    }
+    if (chat.last_sequence <= (chat.acknowledged ?? chat.last_acked_sequence ?? 0)) return;
+    chat.acknowledged = chat.last_sequence;
+    this.#parley.acknowledge(chat.chat_id, chat.last_sequence, { isRead: chat.last_read_sequence > 0 });
   }
 
   #onReceipts(chatId, marks) {
@@ -328,8 +327,8 @@ export class Chats extends EventTarget {
   }
 }
 
-/** As the server counts: from the read mark; where nothing was read yet, from what has arrived. */
-const readMark = (item) => item.last_read_sequence || item.last_acked_sequence || 0;
+/** After which messages are unread. Earlier servers do not tell it. */
+const readMark = (item) => item.unread_after ?? (item.last_read_sequence || item.last_acked_sequence || 0);
 
 /** Whether a message of this page is later, or later changed, than the server's answer. */
 function isNewer(one, other) {

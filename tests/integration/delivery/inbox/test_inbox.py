@@ -41,6 +41,7 @@ class TestAnEntry:
             "muted_until": None,
             "last_acked_sequence": 1,
             "last_read_sequence": 0,
+            "unread_after": 1,
             "unread_count": 2,
         }
         assert (last_message["sequence"], last_message["content"], last_message["sender_id"]) == (

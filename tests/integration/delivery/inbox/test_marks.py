@@ -176,6 +176,34 @@ class TestThroughTheBuffer:
         services.database.loop.run(put())
         assert (chat.marks(chat.bob), refused) == (Marks(acked=5, read=4), [])
 
+    def test_what_has_arrived_unread_is_counted_as_unread_at_the_cost_of_one_write(
+        self, services: Services, chat: Chat
+    ) -> None:
+        def acknowledge(sequence: int) -> list[str]:
+            async def put() -> None:
+                buffer = MarkBuffer(services.acknowledgements)
+                user_id = chat.bob.user_id
+                buffer.put(user_id, chat.chat_id, Mark.ACKED, sequence, on_refused=refused.append, is_unread=True)
+                await buffer.close()
+
+            with captured(services.database) as requests:
+                services.database.loop.run(put())
+            return [operation for operation, _ in requests]
+
+        def unread() -> tuple[int, int]:
+            (found,) = chat.bob.get("/api/chats").body["items"]
+            return found["unread_after"], found["unread_count"]
+
+        refused: list[ParleyError] = []
+        assert acknowledge(3) == ["BatchGetItem", "UpdateItem"]
+        assert (chat.marks(chat.bob), unread()) == (Marks(acked=3, read=0), (0, 5))
+        chat.read(chat.bob, 2)
+        assert acknowledge(5) == ["BatchGetItem", "UpdateItem"]
+        assert (chat.marks(chat.bob), unread()) == (Marks(acked=5, read=2), (2, 3))
+        assert chat.receipts(chat.ada)[chat.bob.user_id] == marks(5, 2)
+        assert acknowledge(9) == ["BatchGetItem"]
+        assert [error.code for error in refused] == ["sequence_out_of_range"]
+
     def test_an_acknowledgement_that_the_read_mark_covers_is_not_written(self, services: Services, chat: Chat) -> None:
         pair = (chat.bob.user_id, chat.chat_id)
         with captured(services.database) as requests:
