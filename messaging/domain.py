@@ -14,6 +14,7 @@ import regex
 from chats.domain import Command
 from foundation.kernel.events import ORIGIN_HEADER, Event
 from foundation.kernel.ids import ChatId, ConnectionId, EventId, MessageId, UserId, is_user_id
+from foundation.kernel.tracing import TRACEPARENT_HEADER
 from foundation.stores.kafka.producer import Outgoing
 from messaging.errors import ContentTooLarge, InvalidDraft
 
@@ -136,6 +137,7 @@ class Draft:
     """What a sender submits: plain data. `origin` is the connection it came through, which needs no copy back.
 
     Without a `client_message_id` the draft cannot be repeated safely by its sender; the committer gives it one.
+    `traceparent` is the sender's own trace of it, which changes nothing of what is stored.
     """
 
     chat_id: ChatId
@@ -151,6 +153,7 @@ class Draft:
     emoji: str | None = None
     action: Action | None = None
     command: Command | None = None
+    traceparent: str | None = None
 
     @property
     def is_folded(self) -> bool:
@@ -227,10 +230,8 @@ class Sent:
         return {**self.message.to_json(), "duplicate": self.duplicate}
 
 
-def entry_persisted(
-    message: Message, *, event_id: EventId, now: datetime, origin: ConnectionId | None = None
-) -> Outgoing:
-    """The event that an entry is durable. `origin` names the connection that needs no copy of it."""
+def entry_persisted(message: Message, *, event_id: EventId, now: datetime, draft: Draft | None = None) -> Outgoing:
+    """The event that an entry is durable. Its headers have the origin and the trace of the draft, if it has any."""
     event = Event(
         event_type="MessagePersisted" if message.kind is Kind.MESSAGE else "EntryPersisted",
         event_id=event_id,
@@ -238,7 +239,13 @@ def entry_persisted(
         partition_key=message.chat_id,
         payload=message.to_json(),
     )
-    return Outgoing(event, headers=() if origin is None else ((ORIGIN_HEADER, origin.encode()),))
+    headers: tuple[tuple[str, bytes], ...] = ()
+    if draft is not None:
+        if draft.origin is not None:
+            headers = ((ORIGIN_HEADER, draft.origin.encode()),)
+        if draft.traceparent is not None:
+            headers = (*headers, (TRACEPARENT_HEADER, draft.traceparent.encode()))
+    return Outgoing(event, headers=headers)
 
 
 def _require_client_message_id(client_message_id: str) -> None:

@@ -8,7 +8,7 @@ import time
 from collections import Counter as Counts
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -18,6 +18,7 @@ from prometheus_client import Counter, Histogram
 
 from delivery.stores.connections import MemberCache, Routes, gateway_of
 from foundation.kernel.events import ORIGIN_HEADER, Event, MalformedEvent
+from foundation.kernel.tracing import TRACEPARENT_HEADER, parse_traceparent, trace_id_of
 from foundation.stores.kafka.consumer import Record
 from foundation.stores.metrics import EVENTS_SKIPPED
 
@@ -113,10 +114,14 @@ def _extended(run: Run | None, sequence: int) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Frames for some users. A frame's origin is the connection that sent it and needs no copy."""
+    """Frames for some users. A frame's origin is the connection that sent it and needs no copy.
+
+    `traceparents` are those of their senders, by message id, for the logs.
+    """
 
     user_ids: frozenset[str]
     frames: Sequence[tuple[Mapping[str, Any], str | None]]
+    traceparents: Mapping[str, str] = field(default_factory=dict)
 
 
 def payloads(addressed: Iterable[tuple[Parcel, Sequence[str]]]) -> dict[str, bytes]:
@@ -139,13 +144,14 @@ def _deliveries(parcel: Parcel, recipients: Iterable[str]) -> Iterable[tuple[str
     origins = {origin for _, origin in parcel.frames if origin is not None}
     ordinary, senders = _by_gateway(recipients, origins)
     everything = [frame for frame, _ in parcel.frames]
+    traced = {"traceparents": parcel.traceparents} if parcel.traceparents else {}
     for gateway_id, connection_ids in ordinary.items():
-        yield gateway_id, {"connection_ids": connection_ids, "messages": everything}
+        yield gateway_id, {"connection_ids": connection_ids, "messages": everything, **traced}
     for gateway_id, connection_ids in senders.items():
         for origin, run in groupby(parcel.frames, key=lambda pair: pair[1]):
             others = [connection for connection in connection_ids if connection != origin]
             if others:
-                yield gateway_id, {"connection_ids": others, "messages": [frame for frame, _ in run]}
+                yield gateway_id, {"connection_ids": others, "messages": [frame for frame, _ in run], **traced}
 
 
 def _by_gateway(
@@ -224,12 +230,15 @@ class Processor:
         """The messages to deliver, by chat, and their parcels."""
         by_chat: dict[str, list[Any]] = defaultdict(list)
         origins: dict[tuple[str, int], str] = {}
+        traceparents: dict[str, dict[str, str]] = {}
         for record, event in events:
             if event.event_type in _ENTRIES:
                 chat_id = event.payload["chat_id"]
                 by_chat[chat_id].append(event.payload)
                 if origin := record.headers.get(ORIGIN_HEADER):
                     origins[chat_id, event.payload["sequence"]] = origin.decode("utf-8", "replace")
+                if (header := record.headers.get(TRACEPARENT_HEADER)) and (trace := _traceparent(header)):
+                    traceparents.setdefault(chat_id, {})[event.payload["message_id"]] = trace
         complete = {chat_id: self._gaps.complete(chat_id, payloads) for chat_id, payloads in by_chat.items()}
         fresh = {chat_id: messages for chat_id, messages in complete.items() if messages}
         members = self._members.members_of(fresh) if fresh else {}
@@ -237,7 +246,7 @@ class Processor:
         for chat_id, messages in fresh.items():
             for known, named, part in self._by_members(chat_id, members[chat_id], messages):
                 framed = [(_frame(message), origins.get((chat_id, message["sequence"]))) for message in part]
-                parcels.append(Parcel(frozenset(known | named), framed))
+                parcels.append(Parcel(frozenset(known | named), framed, traceparents.get(chat_id, {})))
         return fresh, parcels
 
     def _by_members(
@@ -279,7 +288,13 @@ def _log_published(parcels: Iterable[Parcel]) -> None:
     for parcel in parcels:
         for frame, _ in parcel.frames:
             ids = {name: frame[name] for name in ("message_id", "chat_id", "sequence") if name in frame}
+            if (traceparent := parcel.traceparents.get(frame.get("message_id", ""))) is not None:
+                ids["trace_id"] = trace_id_of(traceparent)
             log.debug("published %s to the gateways", ids.get("message_id", frame.get("type")), extra=ids)
+
+
+def _traceparent(header: bytes) -> str | None:
+    return parse_traceparent(header.decode("latin1"))
 
 
 def _frame(message: Any) -> dict[str, Any]:

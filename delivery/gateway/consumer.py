@@ -26,6 +26,7 @@ from foundation.kernel.caller import Caller
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
 from foundation.kernel.ids import IdFactory
+from foundation.kernel.tracing import trace_id_of
 from foundation.server.extension import SOCKET_EXTENSION
 
 log = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         await self.send({"type": "websocket.accept", "subprotocol": hello.subprotocol})
         if self._parts.hub.draining:
             await self._refuse(Close.RESTART)
-        await self._register()
+        await self._register(hello)
 
     def _is_from_allowed_origin(self, hello: handshake.Handshake) -> bool:
         try:
@@ -117,7 +118,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             log.info("a handshake is refused: %s", error)
             return False
 
-    async def _register(self) -> None:
+    async def _register(self, hello: handshake.Handshake) -> None:
         """Register first, then send `connected`: a client that syncs after that frame misses nothing."""
         hub, caller = self._parts.hub, self._caller
         self._last_frame_at = self._loop.time()
@@ -132,12 +133,14 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._parts.services,
             user_id=caller.user_id,
             connection_id=self.registration.connection_id,
+            traceparent=hello.traceparent,
             deliver=self._outbox.put,
             send_error=self._send_error,
         )
         await hub.start()
         await hub.add(self)
         self._check_overdue()
+        _log_connected(self.registration, hello)
         self._outbox.open_with(
             frames.plain(
                 {
@@ -287,3 +290,10 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def _write(self, text: str) -> None:
         await self.send({"type": "websocket.send", "text": text})
+
+
+def _log_connected(registration: Registration, hello: handshake.Handshake) -> None:
+    ids: dict[str, str] = {"connection_id": registration.connection_id}
+    if hello.traceparent is not None:
+        ids["trace_id"] = trace_id_of(hello.traceparent)
+    log.debug("connected %s", registration.connection_id, extra=ids)

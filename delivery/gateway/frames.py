@@ -104,6 +104,18 @@ def _deliveries(payload: bytes, on_notice: OnNotice | None) -> list[tuple[list[s
         return []
 
 
+def traceparents_in(payloads: Iterable[bytes]) -> dict[str, str]:
+    """The traces of the payloads' messages, by message id, where their senders gave one. For the logs."""
+    traceparents: dict[str, str] = {}
+    for payload in payloads:
+        try:
+            for delivery in orjson.loads(payload)["deliveries"]:
+                traceparents.update(delivery.get("traceparents", {}))
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+            log.debug("a delivery has no traces that can be read")
+    return traceparents
+
+
 def delivered(frames: Sequence[dict[str, Any]], *, on_notice: OnNotice | None = None) -> list[Frame]:
     """The frames that the fanout published, ready to be written."""
     return coalesce(

@@ -8,6 +8,7 @@ from django.http.request import split_domain_port, validate_host
 
 from delivery.gateway.closing import Close
 from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.kernel.tracing import TRACEPARENT_HEADER, parse_traceparent
 from foundation.rest.origins import DEFAULT_PORTS, NULL_ORIGIN, AllowedOrigins, MalformedOrigin, Origin
 
 SUBPROTOCOL = "parley.v1"
@@ -28,6 +29,7 @@ class Handshake:
     origin: str | None
     host: str
     is_secure: bool = False
+    traceparent: str | None = None
 
     def is_from(self, allowed_origins: Iterable[str], allowed_hosts: Iterable[str]) -> bool:
         """Whether the origin is this host or an allowed one. Clients that are not browsers send no origin.
@@ -67,6 +69,7 @@ def parse(scope: Mapping[str, Any]) -> Handshake:
         origin=headers.get("origin"),
         host=headers.get("host", ""),
         is_secure="https" in headers.get("x-forwarded-proto", "") or scope.get("scheme") == "wss",
+        traceparent=parse_traceparent(headers.get(TRACEPARENT_HEADER, "")),
     )
 
 

@@ -28,6 +28,7 @@ from delivery.gateway.sockets import Socket
 from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import SessionId, UserId
+from foundation.kernel.tracing import trace_id_of
 from foundation.stores.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -253,13 +254,15 @@ class Hub:
     def deliver(self, payloads: Sequence[bytes]) -> set[str]:
         """Give each connection its frames; return the connections that got any."""
         count, delivered_to = 0, set()
+        is_logged = log.isEnabledFor(logging.DEBUG)
+        traceparents = frames.traceparents_in(payloads) if is_logged else {}
         for connection_id, ready in frames.group_by_connection(payloads, on_notice=self._live.on_notice):
             socket = self._sockets.get(connection_id)
             if socket is not None and self._write(socket, ready):
                 count += len(ready)
                 delivered_to.add(connection_id)
-                if log.isEnabledFor(logging.DEBUG):
-                    _log_delivered(connection_id, ready)
+                if is_logged:
+                    _log_delivered(connection_id, ready, traceparents)
         DELIVERED.inc(count)
         return delivered_to
 
@@ -401,8 +404,10 @@ class Hub:
             loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret
 
 
-def _log_delivered(connection_id: str, ready: Iterable[frames.Frame]) -> None:
+def _log_delivered(connection_id: str, ready: Iterable[frames.Frame], traceparents: Mapping[str, str]) -> None:
     for frame in ready:
         for message_id in _MESSAGE_ID.findall(frame.payload):
             ids = {"message_id": message_id.decode(), "connection_id": connection_id}
+            if (traceparent := traceparents.get(ids["message_id"])) is not None:
+                ids["trace_id"] = trace_id_of(traceparent)
             log.debug("delivered %s to %s", ids["message_id"], connection_id, extra=ids)

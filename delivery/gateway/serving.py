@@ -65,6 +65,7 @@ class ConnectionRequests:
         "_send_error",
         "_services",
         "_syncs_under_way",
+        "_traceparent",
         "_user_id",
         "_waiting_syncs",
     )
@@ -75,12 +76,14 @@ class ConnectionRequests:
         *,
         user_id: UserId,
         connection_id: ConnectionId,
+        traceparent: str | None,
         deliver: Callable[[frames.Frame], None],
         send_error: SendError,
     ) -> None:
         self._services = services
         self._user_id = user_id
         self._connection_id = connection_id
+        self._traceparent = traceparent
         self._deliver = deliver
         self._send_error = send_error
         self._marked: set[Pair] = set()
@@ -113,6 +116,7 @@ class ConnectionRequests:
                 origin=self._connection_id,
                 reply_to=request.reply_to,
                 mentions=request.mentions,
+                traceparent=self._traceparent,
             )
         )
 
@@ -129,6 +133,7 @@ class ConnectionRequests:
                 target=request.target,
                 emoji=request.emoji,
                 action=request.action,
+                traceparent=self._traceparent,
             )
         )
 

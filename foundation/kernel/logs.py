@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 import orjson
 
 from foundation.kernel.clock import to_iso
+from foundation.kernel.tracing import TRACEPARENT, trace_id_of
 
 SUSPICIOUS_REQUESTS = "django.security"
 MAX_SUSPICIOUS_CHARACTERS = 200
-IDS = ("event", "request_id", "connection_id", "chat_id", "sequence", "message_id")
+IDS = ("event", "trace_id", "request_id", "connection_id", "chat_id", "sequence", "message_id")
 """What a line may carry by `extra=…`: the JSON form shows it under these names."""
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id")
@@ -22,11 +23,13 @@ REQUEST_ID: ContextVar[str] = ContextVar("request_id")
 
 
 class WithRequestId(logging.Filter):
-    """Adds the id of the REST request during which a line is logged."""
+    """Adds the id of the REST request during which a line is logged, and of its trace, if the caller sent one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if (request_id := REQUEST_ID.get(None)) is not None:
             record.request_id = request_id
+        if (traceparent := TRACEPARENT.get()) is not None:
+            record.trace_id = trace_id_of(traceparent)
         return True
 
 

@@ -17,6 +17,7 @@ from django.http.request import split_domain_port, validate_host
 
 from foundation.kernel.errors import Forbidden, Malformed
 from foundation.kernel.logs import REQUEST_ID
+from foundation.kernel.tracing import TRACEPARENT, parse_traceparent
 from foundation.rest.handler import Send
 from foundation.rest.origins import AllowedOrigins, MalformedOrigin
 from foundation.server.gate import refuse
@@ -28,7 +29,7 @@ Header = tuple[bytes, bytes]
 HOSTS_CACHED = 1024
 PREFLIGHT_SECONDS = 7200
 METHODS = b"GET, POST, PUT, PATCH, DELETE"
-REQUEST_HEADERS = b"Authorization, Content-Type, Idempotency-Key, X-Request-ID"
+REQUEST_HEADERS = b"Authorization, Content-Type, Idempotency-Key, traceparent, X-Request-ID"
 RESPONSE_HEADERS = b"Allow, Retry-After, WWW-Authenticate, X-Request-ID"
 _REQUEST_ID = re.compile(rb"[\w.-]{1,64}")
 NO_STORE: Header = (b"cache-control", b"no-store")
@@ -75,6 +76,7 @@ class Edge:
         )
         origin = asked.origin if asked.origin is not None and self._allows(asked.origin) else None
         REQUEST_ID.set(asked.request_id)
+        TRACEPARENT.set(asked.traceparent)
         send = _adding(send, self._headers(asked.request_id, origin=origin, is_secure=is_secure))
         host = asked.host or str((scope.get("server") or ("",))[0]).encode()
         if not self._is_known_host(host):
@@ -121,6 +123,7 @@ class _Asked:
     forwarded_proto: bytes = b""
     is_preflight: bool = False
     request_id: str = ""
+    traceparent: str | None = None
 
     @classmethod
     def read(cls, headers: Iterable[Header]) -> "_Asked":
@@ -136,6 +139,8 @@ class _Asked:
                 asked.is_preflight = True
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 asked.request_id = value.decode()
+            elif name == b"traceparent":
+                asked.traceparent = parse_traceparent(value.decode("latin1"))
         asked.is_preflight = asked.is_preflight and asked.origin is not None
         asked.request_id = asked.request_id or token_hex(8)
         return asked

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from chats.errors import ChatNotFound
 from foundation.kernel.errors import Invalid, Malformed, RateLimited
 from foundation.kernel.ids import ChatId
+from foundation.kernel.tracing import TRACEPARENT
 from foundation.rest.documentation import BODY_FAILURES, problems
 from foundation.rest.serializers import PageQuery
 from foundation.rest.views import ParleyView, given
@@ -74,6 +75,7 @@ class ChangingView(ParleyView):
             client_message_id=key,
             kind=kind,
             target=sequence_of(sequence),
+            traceparent=TRACEPARENT.get(),
             **fields,
         )
         return Response((await self.committer.send(draft)).to_json())

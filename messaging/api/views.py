@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from chats.errors import ChatNotFound
 from foundation.kernel.errors import Invalid, RateLimited
 from foundation.kernel.ids import ChatId
+from foundation.kernel.tracing import TRACEPARENT
 from foundation.rest.documentation import BODY_FAILURES, problems
 from foundation.rest.views import ParleyView, given
 from foundation.stores.errors import EventLogUnavailable
@@ -59,7 +60,8 @@ class MessagesView(ParleyView):
     )
     async def post(self, request: Request, chat_id: str) -> Response:
         body = self.validated(DraftBody)
-        draft = Draft(chat_id=ChatId(chat_id), sender_id=self.caller.user_id, **body)
+        sender_id = self.caller.user_id
+        draft = Draft(chat_id=ChatId(chat_id), sender_id=sender_id, traceparent=TRACEPARENT.get(), **body)
         sent = await self.committer.send(draft)
         return Response(sent.to_json(), status=200 if sent.duplicate else 201)
 

@@ -28,7 +28,11 @@ class UnknownForm(ValueError):
 
 
 def draft_to_wire(draft: Draft) -> Any:
-    return _to_wire(draft)
+    """Without its trace, which travels beside the draft: it changes nothing of what the draft means."""
+    wire = _to_wire(draft)
+    if draft.traceparent is not None:
+        del wire["traceparent"]
+    return wire
 
 
 def draft_from_wire(value: object) -> Draft:

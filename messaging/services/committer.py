@@ -22,6 +22,7 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.errors import ParleyError, RateLimited
 from foundation.kernel.ids import ChatId, IdFactory, MessageId, UserId, is_chat_id
 from foundation.kernel.retry import RetryPolicy
+from foundation.kernel.tracing import trace_id_of
 from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from foundation.stores.kafka.producer import EventProducer
 from messaging.domain import Draft, Kind, Sent, entry_persisted
@@ -360,7 +361,7 @@ class Committer:
             return
         loop, now = asyncio.get_running_loop(), self._clock.now()
         events = [
-            entry_persisted(sent.message, event_id=self._ids.event(), now=now, origin=pending.draft.origin)
+            entry_persisted(sent.message, event_id=self._ids.event(), now=now, draft=pending.draft)
             for pending, sent in stored
         ]
 
@@ -460,5 +461,8 @@ def _log_stored(stored: Sequence[tuple[PendingDraft, Sent]]) -> None:
             log.warning("a chat has %d entries: archive it", entry.sequence, extra=ids)
         if traced:
             ids = {"message_id": entry.message_id, "chat_id": entry.chat_id, "sequence": entry.sequence}
-            origin = {} if pending.draft.origin is None else {"connection_id": pending.draft.origin}
-            log.debug("stored %s, to be announced", entry.message_id, extra={**ids, **origin})
+            if pending.draft.origin is not None:
+                ids["connection_id"] = pending.draft.origin
+            if pending.draft.traceparent is not None:
+                ids["trace_id"] = trace_id_of(pending.draft.traceparent)
+            log.debug("stored %s, to be announced", entry.message_id, extra=ids)

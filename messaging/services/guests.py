@@ -7,7 +7,7 @@ committed here.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import orjson
 
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import MessageId
+from foundation.kernel.tracing import parse_traceparent
 from messaging.domain import Draft
 from messaging.services import codec
 from messaging.services.queues import PendingDraft
@@ -58,10 +59,12 @@ class Guests:
         """Accept no more batches."""
         self._is_closed = True
 
-    def receive(self, batch_id: str, drafts: object, *, reply: Reply) -> None:
+    def receive(self, batch_id: str, drafts: object, *, reply: Reply, traceparents: object = None) -> None:
         """Commit a batch's drafts in their order. `reply` sends a parcel to the process that handed it over."""
         try:
             read = [] if self._is_closed else _read(drafts)
+            if traceparents is not None:
+                read = _traced(read, traceparents)
         except codec.UnknownForm:
             read = []
         if not read:
@@ -124,6 +127,16 @@ def _read(drafts: object) -> list[tuple[MessageId, Draft]]:
             case _:
                 raise codec.UnknownForm("no draft")
     return read
+
+
+def _traced(read: list[tuple[MessageId, Draft]], traceparents: object) -> list[tuple[MessageId, Draft]]:
+    """The drafts with their traces, in the same order. Raises `UnknownForm`."""
+    if not isinstance(traceparents, list) or len(traceparents) != len(read):
+        raise codec.UnknownForm("no traces of the drafts")
+    return [
+        (message_id, draft if traceparent is None else replace(draft, traceparent=parse_traceparent(str(traceparent))))
+        for (message_id, draft), traceparent in zip(read, traceparents, strict=True)
+    ]
 
 
 def _named(error: Exception) -> ParleyError:

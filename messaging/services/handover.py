@@ -251,8 +251,11 @@ class HandOver:
         batch_id = f"{self._homes.own}/{self._batch_count}"
         route.batch = HandedBatch(batch_id, peer, route, dict(enumerate(drafts)), self._monotonic())
         self._batches[batch_id] = route.batch
-        parcel = orjson.dumps({"type": "batch", "id": batch_id, "drafts": parcels})
-        self._transport.send_batch(peer, batch_id, parcel)
+        body: dict[str, Any] = {"type": "batch", "id": batch_id, "drafts": parcels}
+        traceparents = [pending.draft.traceparent for pending in drafts]
+        if any(traceparents):
+            body["traceparents"] = traceparents
+        self._transport.send_batch(peer, batch_id, orjson.dumps(body))
 
     def _finish(self, batch: HandedBatch) -> None:
         metrics.HANDOVER_SECONDS.observe(self._monotonic() - batch.sent_at)

@@ -5,6 +5,7 @@ from chats.services.chat_log import Notice
 from foundation.kernel.clock import from_iso
 from foundation.kernel.ids import ChatId, UserId
 from foundation.kernel.loops import ServiceLoop
+from foundation.kernel.tracing import TRACEPARENT
 from messaging.domain import Draft, Kind
 from messaging.services.committer import Committer
 
@@ -17,6 +18,8 @@ class CommandLog:
         self._loop = loop
 
     def commit(self, chat_id: ChatId, caller_id: UserId, command: Command) -> Notice:
-        draft = Draft(chat_id, caller_id, client_message_id="", kind=Kind.NOTICE, command=command)
+        draft = Draft(
+            chat_id, caller_id, client_message_id="", kind=Kind.NOTICE, command=command, traceparent=TRACEPARENT.get()
+        )
         entry = self._loop.run(self._committer.send(draft)).message
         return Notice(entry.sequence, from_iso(entry.created_at), entry.notice or {})

@@ -242,7 +242,8 @@ class Peers:
             case {"type": "batch", "id": str(batch_id)}:
                 reply = partial(self._reply, name, sender)
                 if is_known and abs(self._clock.now().timestamp() - envelope.at) <= MAX_AGE:
-                    self._guests.receive(batch_id, parcel.get("drafts"), reply=reply)
+                    traceparents = parcel.get("traceparents")
+                    self._guests.receive(batch_id, parcel.get("drafts"), traceparents=traceparents, reply=reply)
                 else:
                     reply(not_home(batch_id))
             case {"type": "not_home", "id": str(batch_id)}:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from parley_client import Client
@@ -79,8 +79,16 @@ class Socket:
 class opened:  # noqa: N801 - reads as a verb: `async with opened(web, device) as socket`
     """A device's connection, with its `connected` frame received."""
 
-    def __init__(self, web: Web, device: Device, *, token: str | None = None, **options: Any) -> None:
-        headers = {"Authorization": f"Bearer {token or device.token}"}
+    def __init__(
+        self,
+        web: Web,
+        device: Device,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token or device.token}", **(headers or {})}
         self._connecting = connect(web.socket_url, additional_headers=headers, compression=None, **options)
 
     async def __aenter__(self) -> Socket:

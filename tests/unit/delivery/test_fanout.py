@@ -78,6 +78,9 @@ def persisted(sequence: int, *, origin: str | None = None, chat: str = "chat") -
     return record("MessagePersisted", message(sequence, chat), origin=origin, offset=sequence)
 
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
 class World:
     """Ann has a phone and a laptop on two gateways, Bob one connection, Eve is no member."""
 
@@ -149,6 +152,23 @@ class TestMessages:
         world = World()
         world.processor.process([persisted(1, origin="g1.phone"), persisted(2, origin="g1.bob")])
         assert (world.seen_by("g1.phone"), world.seen_by("g1.bob"), world.seen_by("g2.laptop")) == ([2], [1], [1, 2])
+
+    def test_a_senders_trace_is_beside_the_message_and_not_in_its_frame(self) -> None:
+        world, traced = World(), persisted(2, origin="g1.phone")
+        traced.headers["traceparent"] = TRACEPARENT.encode()
+        world.processor.process([persisted(1), traced])
+        for payload in world.routes.published:
+            for delivery in payload["deliveries"]:
+                assert delivery["traceparents"] == {"msg_2": TRACEPARENT}
+        assert "traceparent" not in str(world.routes.frames_for("g1.bob"))
+
+    @pytest.mark.parametrize("header", [None, b"", b"\xff", b"00-1-2-3"])
+    def test_without_a_trace_nothing_is_added(self, header: bytes | None) -> None:
+        world, plain = World(), persisted(1)
+        if header is not None:
+            plain.headers["traceparent"] = header
+        world.processor.process([plain])
+        assert "traceparents" not in str(world.routes.published)
 
     def test_one_publish_per_gateway_carries_several_chats(self) -> None:
         world = World()

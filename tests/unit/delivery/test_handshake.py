@@ -31,6 +31,17 @@ class TestCredentials:
         assert handshake.parse(scope(["parley.v1"], authorization=header)).token is None
 
 
+class TestTrace:
+    def test_a_traceparent_is_taken(self) -> None:
+        header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        assert handshake.parse(scope(traceparent=header)).traceparent == header
+
+    @pytest.mark.parametrize("header", ["", "\xff", "00-1-2-3"])
+    def test_a_malformed_one_is_ignored(self, header: str) -> None:
+        assert handshake.parse(scope(traceparent=header)).traceparent is None
+        assert handshake.parse(scope()).traceparent is None
+
+
 class TestOrigins:
     @pytest.mark.parametrize(
         ("headers", "allowed"),

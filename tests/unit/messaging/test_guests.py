@@ -12,6 +12,8 @@ from messaging.services import codec, guests
 from messaging.services.guests import MAX_ANSWERS_BYTES, Guests
 from messaging.services.queues import PendingDraft
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 
 class FakeCommitter:
     def __init__(self) -> None:
@@ -49,8 +51,13 @@ class Home:
         self.guests = Guests(self.committer)
         self.replies: list[dict[str, Any]] = []
 
-    def receive(self, batch: Any) -> list[PendingDraft]:
-        self.guests.receive("batch-1", batch, reply=lambda parcel: self.replies.append(orjson.loads(parcel)))
+    def receive(self, batch: Any, traceparents: object = None) -> list[PendingDraft]:
+        self.guests.receive(
+            "batch-1",
+            batch,
+            reply=lambda parcel: self.replies.append(orjson.loads(parcel)),
+            traceparents=traceparents,
+        )
         return self.committer.accepted
 
     @property
@@ -77,6 +84,17 @@ class TestABatch:
             ("msg-1", "id-1"),
             ("msg-2", "id-2"),
         ]
+
+    async def test_drafts_have_the_traces_that_came_with_them(self, home: Home) -> None:
+        accepted = home.receive(drafts(3), [None, TRACEPARENT, "malformed"])
+        assert [each.draft.traceparent for each in accepted] == [None, TRACEPARENT, None]
+
+    @pytest.mark.parametrize("traceparents", [7, [], [TRACEPARENT], {"0": TRACEPARENT}])
+    async def test_a_batch_whose_traces_cannot_be_read_is_not_committed_here(
+        self, home: Home, traceparents: object
+    ) -> None:
+        assert home.receive(drafts(2), traceparents) == []
+        assert home.types == ["not_home"]
 
     async def test_stored_is_told_once_when_the_last_draft_is_stored_or_refused(self, home: Home) -> None:
         first, second, third = home.receive(drafts(3))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ from messaging.services.handover import MAX_DRAFTS, HandOver
 from messaging.services.homes import Homes
 from messaging.services.queues import GUEST, HANDED, OWN, PendingDraft, fallback
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 A, B, C = "a:1", "b:1", "c:1"
 
 
@@ -51,12 +53,15 @@ class FakeTransport:
     def __init__(self) -> None:
         self.batches: list[tuple[str, str, list[str]]] = []
         self.unreachable: set[str] = set()
+        self.traceparents: list[object] = []
 
     def can_reach(self, name: str) -> bool:
         return name not in self.unreachable
 
     def send_batch(self, name: str, batch_id: str, parcel: bytes) -> None:
-        drafts = orjson.loads(parcel)["drafts"]
+        body = orjson.loads(parcel)
+        drafts = body["drafts"]
+        self.traceparents.append(body.get("traceparents"))
         self.batches.append((name, batch_id, [draft["client_message_id"] for _, draft in drafts]))
 
 
@@ -138,6 +143,16 @@ class TestHandingOver:
         assert process.sent == [ids(drafts)]
         assert process.transport.batches[0][0] == B
         assert process.committer.here == []
+        assert process.transport.traceparents == [None]
+
+    async def test_traces_travel_beside_the_drafts_which_older_homes_read(self, process: Process) -> None:
+        plain, traced = process.pending(), process.pending()
+        traced.draft = replace(traced.draft, traceparent=TRACEPARENT)
+        for pending in (plain, traced):
+            assert process.handover.take(pending)
+        await turn()
+        assert process.transport.traceparents == [[None, TRACEPARENT]]
+        assert "traceparent" not in codec.draft_to_wire(traced.draft)
 
     async def test_a_chat_at_home_here_is_committed_here(self, process: Process) -> None:
         drafts = process.submit(2, process.chat_of(A))

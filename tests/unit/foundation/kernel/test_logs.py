@@ -6,6 +6,7 @@ import sys
 from contextvars import copy_context
 
 from foundation.kernel.logs import REQUEST_ID, JsonFormatter, OnlyUnforeseen, RepeatLimit, WithRequestId
+from foundation.kernel.tracing import TRACEPARENT
 
 
 def record(message: str = "hello %s", **more: object) -> logging.LogRecord:
@@ -91,3 +92,13 @@ class TestRequestIds:
 
         assert json.loads(JsonFormatter().format(copy_context().run(during_a_request)))["request_id"] == "r-1"
         assert "request_id" not in json.loads(JsonFormatter().format(record()))
+
+    def test_and_that_of_the_callers_trace(self) -> None:
+        def during_a_request() -> logging.LogRecord:
+            TRACEPARENT.set("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+            made = record()
+            WithRequestId().filter(made)
+            return made
+
+        line = json.loads(JsonFormatter().format(copy_context().run(during_a_request)))
+        assert line["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"

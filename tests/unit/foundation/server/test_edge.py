@@ -126,7 +126,7 @@ class TestCors:
         assert (answer.status, answer.reached, answer.body) == (204, False, b"")
         assert answer.headers["access-control-allow-origin"] == ORIGIN.decode()
         assert "PATCH" in answer.headers["access-control-allow-methods"]
-        assert {"Authorization", "Content-Type", "Idempotency-Key", "X-Request-ID"} == {
+        assert {"Authorization", "Content-Type", "Idempotency-Key", "X-Request-ID", "traceparent"} == {
             name.strip() for name in answer.headers["access-control-allow-headers"].split(",")
         }
         assert int(answer.headers["access-control-max-age"]) > 0
