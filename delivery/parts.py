@@ -120,11 +120,13 @@ def assemble_gateway(
 ) -> GatewayParts:
     presence, privacy = delivery.presence, delivery.privacy
     watchers = PresenceWatchers(presence, privacy=privacy)
+    typing = TypingForwarder(delivery.broadcast, is_member=presence.is_member)
     live = LiveUpdates(
         {"receipts": ReceiptDelivery(privacy).deliver, "typing": TypingDelivery().deliver},
         presence=presence,
         privacy=privacy,
         watchers=watchers,
+        typing=typing,
     )
     return GatewayParts(
         hub=Hub(
@@ -141,7 +143,7 @@ def assemble_gateway(
             committer=messaging.committer,
             history=messaging.history,
             marks=delivery.marks,
-            typing=TypingForwarder(delivery.broadcast, is_member=presence.is_member),
+            typing=typing,
             watchers=watchers,
         ),
         verify=verifier.verify_now,

@@ -9,6 +9,7 @@ import orjson
 
 from delivery.gateway.presence import PresenceWatchers
 from delivery.gateway.sockets import Socket
+from delivery.gateway.typing import TypingForwarder
 from delivery.services.presence import Presence
 from delivery.services.privacy import PrivacySettings
 from foundation.kernel.ids import UserId
@@ -28,11 +29,13 @@ class LiveUpdates:
         presence: Presence,
         privacy: PrivacySettings,
         watchers: PresenceWatchers,
+        typing: TypingForwarder,
     ) -> None:
         self._deliver = deliver
         self._presence = presence
         self._privacy = privacy
         self._watchers = watchers
+        self._typing = typing
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on_payload(self, payload: bytes, sockets: Mapping[str, Socket]) -> None:
@@ -54,6 +57,7 @@ class LiveUpdates:
         """A frame of the fanout that is no message."""
         if frame.get("type") == "membership_changed" and frame.get("change_type") == "removed":
             self._watchers.member_left(frame["chat_id"], frame["user_id"])
+            self._typing.member_left(frame["chat_id"], frame["user_id"])
 
     def on_users_gone(self, user_ids: Collection[UserId]) -> None:
         """The last connections of these users have ended."""

@@ -5,6 +5,7 @@ ends what is not renewed. Nothing is stored.
 """
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
@@ -15,7 +16,10 @@ from chats.errors import ChatNotFound
 from delivery.gateway.broadcast import Broadcast, LiveFrame
 from delivery.gateway.frames import shared
 from delivery.gateway.sockets import Socket
+from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
+
+log = logging.getLogger(__name__)
 
 FORWARD_EVERY = 2.0
 OVER_AFTER = 6.0
@@ -71,19 +75,27 @@ class TypingForwarder:
     async def forward(self, user_id: UserId, chat_id: ChatId, *, active: bool) -> None:
         """Tell the other members. Raises `ChatNotFound` for who is none."""
         await self._require_member(chat_id, user_id)
-        await self._send(user_id, chat_id, active=active)
+        frame = {"type": "typing", "chat_id": chat_id, "user_id": user_id, "active": active}
+        await self._broadcast.send(LiveFrame(chat_id, frame, except_user=user_id))
 
     def end(self, connection_id: ConnectionId, user_id: UserId) -> None:
         """The connection is gone: nobody is typing there any more."""
         for chat_id, typing in self._by_connection.pop(connection_id, OrderedDict()).items():
             if typing.is_active:
-                ending = asyncio.ensure_future(self._send(user_id, chat_id, active=False))
+                ending = asyncio.ensure_future(self._end(user_id, chat_id))
                 self._endings.add(ending)
                 ending.add_done_callback(self._endings.discard)
 
-    async def _send(self, user_id: UserId, chat_id: ChatId, *, active: bool) -> None:
-        frame = {"type": "typing", "chat_id": chat_id, "user_id": user_id, "active": active}
-        await self._broadcast.send(LiveFrame(chat_id, frame, except_user=user_id))
+    def member_left(self, chat_id: ChatId, user_id: UserId) -> None:
+        """Read the membership again before anything more is forwarded."""
+        self._memberships.pop((chat_id, user_id), None)
+
+    async def _end(self, user_id: UserId, chat_id: ChatId) -> None:
+        """Best effort. The start may have been refused, and then there is nothing to end."""
+        try:
+            await self.forward(user_id, chat_id, active=False)
+        except ParleyError as error:
+            log.info("the end of typing is not forwarded: %s", error.detail)
 
     async def _require_member(self, chat_id: ChatId, user_id: UserId) -> None:
         """Strongly consistent, remembered for half a minute."""

@@ -425,16 +425,17 @@ class TestLivePayloads:
         "payload", [b"{", b"[]", b"{}", b'{"frames": [{}]}', b'{"frames": [{"frame": {"type": "x"}}]}']
     )
     def test_a_malformed_one_is_ignored(self, payload: bytes) -> None:
-        LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=Mock()).on_payload(payload, {})
+        LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=Mock(), typing=Mock()).on_payload(payload, {})
 
-    def test_a_member_that_is_removed_is_no_longer_watched(self) -> None:
-        ann, watchers = FakeSocket("ann"), Mock()
+    def test_a_member_that_is_removed_is_no_longer_watched_and_types_no_more(self) -> None:
+        ann, watchers, typing = FakeSocket("ann"), Mock(), Mock()
         made = hub_of(ann)
-        made._live = LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=watchers)
+        made._live = LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=watchers, typing=typing)
         notice = {"type": "membership_changed", "chat_id": "c", "user_id": "u", "change_type": "removed"}
         payload = orjson.dumps({"deliveries": [{"connection_ids": ["gw.ann"], "messages": [notice]}]})
         made.deliver([payload])
         watchers.member_left.assert_called_once_with("c", "u")
+        typing.member_left.assert_called_once_with("c", "u")
         assert [orjson.loads(frame.payload) for frame in ann.frames] == [notice]
 
     async def test_users_whose_last_connection_ends_are_gone_unless_the_gateway_drains(self) -> None:

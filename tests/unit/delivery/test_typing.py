@@ -25,7 +25,7 @@ class Forwarding:
         self.now = 100.0
         self.checks = 0
         self.sent: list[LiveFrame] = []
-        self._is_member = is_member
+        self.member = is_member
         self.forwarder = TypingForwarder(cast(Broadcast, self), is_member=self.is_member, monotonic=lambda: self.now)
 
     async def send(self, frame: LiveFrame) -> None:
@@ -33,7 +33,7 @@ class Forwarding:
 
     async def is_member(self, chat_id: ChatId, user_id: UserId) -> bool:
         self.checks += 1
-        return self._is_member
+        return self.member
 
     def is_due(self, *, active: bool = True, connection: ConnectionId = PHONE, chat: ChatId = CHAT) -> bool:
         return self.forwarder.is_due(connection, chat, active=active)
@@ -77,6 +77,22 @@ class TestForwarding:
             with pytest.raises(ChatNotFound):
                 await forwarding.forwarder.forward(ADA, CHAT, active=True)
         assert (forwarding.checks, forwarding.sent) == (2, [])
+
+    async def test_who_was_removed_is_refused_at_once(self) -> None:
+        forwarding = Forwarding()
+        await forwarding.forwarder.forward(ADA, CHAT, active=True)
+        forwarding.member = False
+        forwarding.forwarder.member_left(CHAT, ADA)
+        with pytest.raises(ChatNotFound):
+            await forwarding.forwarder.forward(ADA, CHAT, active=True)
+        assert len(forwarding.sent) == 1
+
+    async def test_nothing_of_a_stranger_reaches_a_chat_when_the_connection_ends(self) -> None:
+        forwarding = Forwarding(is_member=False)
+        assert forwarding.is_due()
+        forwarding.forwarder.end(PHONE, ADA)
+        await asyncio.gather(*forwarding.forwarder._endings)
+        assert (forwarding.checks, forwarding.sent) == (1, [])
 
     async def test_a_connection_that_ends_types_no_more(self) -> None:
         forwarding = Forwarding()
