@@ -5,6 +5,8 @@ from django.urls import URLPattern, URLResolver, path, re_path
 
 from accounts.api.urls import routes as account_routes
 from chats.api.urls import routes as chat_routes
+from config.wiring.demo import demo_of
+from config.wiring.staff import desk_of
 from config.wiring.web import web
 from delivery.api.urls import routes as delivery_routes
 from delivery.gateway import asyncapi
@@ -58,12 +60,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 
 # Served by Django's own handler, with its middleware.
-staff_site = StaffSite(parts.desk, requires_totp=settings.STAFF_TOTP == "required")
+staff_site = StaffSite(desk_of(parts), requires_totp=settings.STAFF_TOTP == "required")
 record_logins(parts.client_address)
 urlpatterns += [path("admin/", staff_site.urls)]
 
 if settings.EMBEDDED:
-    urlpatterns += demo_routes(parts.demo)
+    urlpatterns += demo_routes(demo_of(parts))
 
 handler400 = "foundation.rest.problems.bad_request"
 handler403 = "foundation.rest.problems.forbidden"

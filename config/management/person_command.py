@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from accounts.domain import User
 from accounts.errors import UserNotFound
+from config.wiring.staff import desk_of
 from config.wiring.web import web
 from staff.command import COULD_NOT_LOOK, StaffCommand
 from staff.desk import Desk
@@ -31,7 +32,7 @@ class PersonCommand(StaffCommand):
         parser.add_argument("person", metavar="PERSON", help="an id, or a phone number such as +14155550123")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        desk = web().desk
+        desk = desk_of(web())
         try:
             user = desk.people.get(options["person"])
             if self.question:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import config.wiring.recovery
-import config.wiring.web  # noqa: F401
+import config.wiring.staff  # noqa: F401
 from chats.stores.memberships import LIST_CHAT_MEMBERS
 from config.wiring.commands import TABLES
 from deploy.aws import data

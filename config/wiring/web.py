@@ -2,25 +2,18 @@
 
 import asyncio
 import secrets
-from functools import cache, cached_property
+from functools import cache
 
 from channels.layers import get_channel_layer
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
 import accounts.parts
 import chats.parts
 import delivery.parts
 import messaging.parts
-import staff.desk
 from accounts.services.guard import LoginPolicy
-from accounts.services.registration import Registration
-from accounts.stores.users import UserStore
 from chats.api.views import INVITATIONS
 from config.wiring.clients import Clients
-from config.wiring.commands import TABLES
-from config.wiring.recovery import recovery
-from demo.seeder import DemoSeeder, DemoServices
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.health import EngineProbes
 from foundation.rest.throttling import READS, WRITES, UserLimits
@@ -115,43 +108,6 @@ class Web:
             ],
         )
         self.probes = EngineProbes({**clients.probes(), "gateway": self.gateway.hub.require_open})
-
-    @cached_property
-    def desk(self) -> staff.desk.Desk:
-        """What staff works with."""
-        clients = self.clients
-        return staff.desk.assemble_desk(
-            staff.desk.Apps(accounts=self.accounts, chats=self.chats, messaging=self.messaging, delivery=self.delivery),
-            staff.desk.DeskEngines(
-                database=clients.database,
-                redis=clients.redis,
-                kafka=clients.kafka_options,
-                probes=self.probes,
-                tables=TABLES,
-            ),
-            recovery=recovery,
-            address_of=self.client_address,
-            clock=clients.clock,
-            redacts_erased=settings.ERASED_MESSAGES == "redact",
-        )
-
-    @cached_property
-    def demo(self) -> DemoSeeder:
-        """Only on a laptop: it logs people in without a code."""
-        if not settings.EMBEDDED:
-            raise ImproperlyConfigured("The demo exists in embedded mode only")
-        clients = self.clients
-        return DemoSeeder(
-            DemoServices(
-                registration=Registration(UserStore(clients.database), ids=clients.ids, clock=clients.clock),
-                sessions=self.accounts.sessions,
-                creation=self.chats.creation,
-                inbox=self.delivery.inbox,
-                committer=self.messaging.committer,
-                loop=clients.loop,
-                watermarks=self.delivery.watermarks,
-            )
-        )
 
     def start(self) -> None:
         """Run the asynchronous services on this thread's event loop, and enter the list of homes."""

@@ -3,6 +3,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from config.wiring.demo import demo_of
 from config.wiring.web import web
 from foundation.kernel.errors import ParleyError
 
@@ -19,7 +20,7 @@ class Command(BaseCommand):
         if not settings.EMBEDDED:
             raise CommandError("The demo is for runs of `manage.py dev` only.")
         try:
-            users = web().demo.seed()
+            users = demo_of(web()).seed()
         except ParleyError as error:
             raise CommandError(f"{error.detail} Is `manage.py dev` running on {settings.DATA_DIR}?") from error
         for name, user in users.items():

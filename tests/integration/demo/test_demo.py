@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
+from config.wiring.demo import demo_of
 from config.wiring.web import Web
 from delivery.domain import InboxEntry
 from demo.data import ADA, BEN, CHATS, EMI, PEOPLE, DemoChat
@@ -55,7 +56,7 @@ def entries_of(parts: Web, user_id: UserId) -> list[InboxEntry]:
 
 def texts_by_chat(parts: Web, name: str) -> dict[str | None, list[str]]:
     """The entries of every chat of the person, by its name; the direct ones together under None."""
-    user_id = parts.demo.seed()[name].user_id
+    user_id = demo_of(parts).seed()[name].user_id
     found: dict[str | None, list[str]] = {}
     store = MessageStore(parts.clients.database.on_loop)
     for entry in entries_of(parts, user_id):
@@ -89,8 +90,8 @@ def ordered(texts: dict[str | None, list[str]]) -> dict[str | None, list[str]]:
 
 class TestDemoSeeder:
     def test_seeding_again_changes_nothing(self, parts: Web) -> None:
-        first = parts.demo.seed()
-        again = DemoSeeder(services_of(parts.demo)).seed()
+        first = demo_of(parts).seed()
+        again = DemoSeeder(services_of(demo_of(parts))).seed()
         assert {name: user.user_id for name, user in again.items()} == {
             name: user.user_id for name, user in first.items()
         }
@@ -98,7 +99,7 @@ class TestDemoSeeder:
             assert ordered(texts_by_chat(parts, name)) == ordered(expected_texts(name))
 
     def test_an_interrupted_run_is_completed(self, parts: Web) -> None:
-        services = services_of(parts.demo)
+        services = services_of(demo_of(parts))
         failing = DemoSeeder(replace(services, committer=FailingCommitter(services.committer, after=5)))
         with pytest.raises(Unavailable):
             failing.seed()
@@ -106,23 +107,23 @@ class TestDemoSeeder:
 
     def test_unread_counts_are_those_of_the_data(self, parts: Web) -> None:
         for name, expected in ((ADA, 4), (BEN, 0), (EMI, 5)):
-            user_id = parts.demo.seed()[name].user_id
+            user_id = demo_of(parts).seed()[name].user_id
             assert sum(entry.unread_count for entry in entries_of(parts, user_id)) == expected
 
 
 class TestLogin:
     def test_a_person_of_the_demo_gets_a_session(self, parts: Web) -> None:
-        login = parts.demo.log_in(BEN, device_id="a browser")
+        login = demo_of(parts).log_in(BEN, device_id="a browser")
         assert login.user.phone_number == PEOPLE[BEN]
         caller = parts.clients.loop.run(parts.accounts.verifier.verify(login.tokens.access_token))
         assert caller.user_id == login.user.user_id
 
     def test_any_other_user_is_refused(self, parts: Web) -> None:
         number = "+4915112345678"
-        services_of(parts.demo).registration.find_or_create(number, display_name="Mallory")
+        services_of(demo_of(parts)).registration.find_or_create(number, display_name="Mallory")
         for name in ("Mallory", number, ""):
             with pytest.raises(Invalid):
-                parts.demo.log_in(name, device_id="a browser")
+                demo_of(parts).log_in(name, device_id="a browser")
 
 
 class TestCommand:

@@ -12,6 +12,7 @@ from django.test import Client, override_settings
 from django_otp.oath import TOTP
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from config.wiring.staff import desk_of
 from config.wiring.web import Web
 from foundation.stores.errors import StoreUnavailable
 from staff.models import AuditRecord
@@ -135,7 +136,7 @@ class TestAttempts:
         def away(*_: object) -> None:
             raise StoreUnavailable("no Redis")
 
-        monkeypatch.setattr(site.web.desk.attempts._limiter, "take_all", away)
+        monkeypatch.setattr(desk_of(site.web).attempts._limiter, "take_all", away)
         assert not log_in(Client(), name)
 
 

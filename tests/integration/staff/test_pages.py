@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from config.wiring.demo import demo_of
+from config.wiring.staff import desk_of
 from delivery.domain import Mark
 from foundation.kernel.ids import UserId
 from staff.models import AuditRecord
@@ -200,20 +202,20 @@ class TestErasure:
         assert marks.watermarks == []
         left = web.chats.records.list_members(site.chat_id, limit=10).memberships
         assert [member.user_id for member in left] == [site.bob]
-        entries = web.desk.list_entries(site.chat_id, 1, 1)
+        entries = desk_of(web).list_entries(site.chat_id, 1, 1)
         assert [(entry["sequence"], entry["sender_id"]) for entry in entries] == [(1, site.ada)]
 
     def test_messages_are_redacted_where_the_operator_has_set_so(
         self, site: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        desk = site.web.desk
+        desk = desk_of(site.web)
         monkeypatch.setattr(desk.people._erasure, "_moderation", desk.moderation)
         act(client_of(site, "operator"), site, "erase")
         assert [entry["content"] for entry in desk.list_entries(site.chat_id, 1, 2)] == ["", ""]
 
     def test_the_number_is_free_for_a_new_account(self, site: Site) -> None:
         act(client_of(site, "operator"), site, "erase")
-        again = site.web.demo._services.registration.find_or_create(site.phone_number, display_name="New")[0]
+        again = demo_of(site.web)._services.registration.find_or_create(site.phone_number, display_name="New")[0]
         assert again.user_id != site.ada
 
 
@@ -229,7 +231,7 @@ class TestChats:
     def test_a_moderator_deletes_a_message_for_everybody(self, site: Site) -> None:
         client = client_of(site, "moderator")
         assert act(client, site, "delete_entry").status_code == 302
-        deletion, message = site.web.desk.list_entries(site.chat_id, 1, 2)
+        deletion, message = desk_of(site.web).list_entries(site.chat_id, 1, 2)
         assert (deletion["kind"], deletion["target"]) == ("deletion", 1)
         assert (message["content"], "deleted_at" in message) == ("", True)
         assert (
