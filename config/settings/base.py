@@ -1,4 +1,4 @@
-"""Settings shared by all environments. The variables are described in the README."""
+"""Settings shared by all environments. The variables are described in docs/configuration.md."""
 
 from pathlib import Path
 from typing import Any
