@@ -93,10 +93,15 @@ class Client:
         log = self._logs.setdefault(chat_id, ChatLog())
         if log.last:
             return log
-        await self._load_page(log, chat_id, limit=limit)
-        self.follow(chat_id, last_seen=log.last)
         path = f"/api/chats/{chat_id}/pins"
-        await self._load(log, path, {}, lambda read, answer: log.end_pins(read, answer["items"]))
+        try:
+            await self._load_page(log, chat_id, limit=limit)
+            self.follow(chat_id, last_seen=log.last)
+            await self._load(log, path, {}, lambda read, answer: log.end_pins(read, answer["items"]))
+        except BaseException:
+            # Entries that were pushed meanwhile are no whole log: the next call reads it.
+            self._logs.pop(chat_id, None)
+            raise
         return log
 
     async def load_older(self, chat_id: str, *, limit: int = PAGE) -> bool:
@@ -245,7 +250,8 @@ class Client:
     async def on_frame(self, frame: Frame) -> None:
         match frame["type"]:
             case "message":
-                await self._deliver(frame["chat_id"], [frame])
+                entry = {name: value for name, value in frame.items() if name != "type"}
+                await self._deliver(frame["chat_id"], [entry])
             case "message_batch":
                 await self._deliver(frame["chat_id"], frame["messages"])
             case "sync_batch":

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -41,12 +42,14 @@ def _send(prepared: Request) -> Any:
             content = answer.read()
     except HTTPError as error:
         raise _failure(error) from error
+    except HTTPException as error:
+        raise ConnectionError("the answer broke off") from error
     return json.loads(content) if content else None
 
 
 def _failure(error: HTTPError) -> RequestFailed:
     try:
         problem = json.loads(error.read())
-    except ValueError:
+    except (ValueError, HTTPException):
         problem = {}
     return RequestFailed(error.code, problem.get("code", "internal_error"), problem.get("detail", error.reason))

@@ -92,6 +92,41 @@ class TestReading:
             assert await loading is False
             assert [one["content"] for one in log.timeline] == ["new", "text 2"]
 
+    async def test_a_pushed_entry_is_kept_as_a_page_shows_it(self) -> None:
+        async def handle(socket: ServerConnection) -> None:
+            await read(socket, "sync_request")
+            await write(socket, **message(3), type="message")
+            await socket.wait_closed()
+
+        async with server(handle, pages=pages(message(2), message(1))) as url, client(url) as ada:
+            log = await ada.open("chat")
+            await ada.read(1)
+            assert log.timeline == [message(1), message(2), message(3)]
+
+    async def test_a_chat_that_could_not_be_opened_is_read_by_the_next_call(self) -> None:
+        is_requested, may_fail = asyncio.Event(), asyncio.Event()
+
+        async def page() -> Any:
+            if may_fail.is_set():
+                return pages(message(2), message(1))[PAGE]
+            is_requested.set()
+            await may_fail.wait()
+            raise OSError("no answer")
+
+        async def handle(socket: ServerConnection) -> None:
+            await is_requested.wait()
+            await write(socket, **message(1), type="message")
+            await socket.wait_closed()
+
+        async with server(handle, pages={PAGE: page, PINS: {"items": []}}) as url, client(url) as ada:
+            opening = asyncio.create_task(ada.open("chat"))
+            await ada.read(1)
+            may_fail.set()
+            with pytest.raises(RequestFailed):
+                await opening
+            log = await ada.open("chat")
+            assert log.timeline == [message(1), message(2)]
+
     async def test_an_error_of_the_api_has_its_status(self) -> None:
         async def idle(socket: ServerConnection) -> None:
             await socket.wait_closed()
