@@ -44,9 +44,18 @@ describe("ChatLog", () => {
     assert.deepEqual(log.timeline[0].reactions, [
       { emoji: "🎉", count: 1, user_ids: ["me"] },
       { emoji: "👍", count: 2, user_ids: ["me", "you"] },
-    ].sort((one, other) => (one.emoji < other.emoji ? -1 : 1)));
+    ]);
     log.apply(change(5, "reaction", 1, { emoji: "🎉", action: "remove", sender_id: "me" }));
     assert.deepEqual(log.timeline[0].reactions.map(({ emoji }) => emoji), ["👍"]);
+  });
+
+  test("reactions are sorted by code points, as the server sorts them", () => {
+    const log = new ChatLog();
+    log.apply(message(1));
+    const sorted = ["❤", "❤️", "\uff01", "👍", "👍🏽"];
+    for (const [index, emoji] of ["👍🏽", "\uff01", "❤️", "👍", "❤"].entries())
+      log.apply(change(index + 2, "reaction", 1, { emoji, action: "add" }));
+    assert.deepEqual(log.timeline[0].reactions.map(({ emoji }) => emoji), sorted);
   });
 
   test("pins are the newest first, and a page older than them does not change them", () => {

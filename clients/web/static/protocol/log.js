@@ -149,7 +149,15 @@ function react(reactions, { emoji, sender_id: userId, action }) {
   const after = (isAdded ? [...others, userId] : others).sort().slice(0, MAX_LISTED_REACTORS);
   byEmoji.delete(emoji);
   if (count + (isAdded ? 1 : -1) > 0) byEmoji.set(emoji, { emoji, count: count + (isAdded ? 1 : -1), user_ids: after });
-  return [...byEmoji.values()].sort((one, other) => (one.emoji < other.emoji ? -1 : 1));
+  return [...byEmoji.values()].sort((one, other) => compareCodePoints(one.emoji, other.emoji));
+}
+
+/** The server's order. `<` compares UTF-16 units, which puts U+FF01 behind U+1F44D. */
+function compareCodePoints(one, other) {
+  const [left, right] = [[...one], [...other]];
+  const index = left.findIndex((character, at) => character !== right[at]);
+  if (index === -1) return left.length - right.length;
+  return left[index].codePointAt(0) - (right[index]?.codePointAt(0) ?? -1);
 }
 
 /** Absent means none. */
