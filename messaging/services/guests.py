@@ -1,12 +1,13 @@
 """Commits the drafts that other processes hand over, and answers them.
 
-`announced` carries the answers of drafts, when Kafka has taken their events. `stored` tells that every draft of a batch
-is stored or refused, if that takes Kafka longer: the last answers imply it. `not_home` tells that the batch is not
-committed here.
+`announced` carries the answers of drafts, when Kafka has taken their events. `not_home` tells that the batch is not
+committed here. A batch that follows another is accepted only if that one was: so nothing overtakes a batch that was
+lost or refused.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -21,8 +22,8 @@ from messaging.services import codec
 from messaging.services.queues import PendingDraft
 
 MAX_ANSWERS_BYTES = 192 * 1024
-STORED_AFTER = 0.005
-"""Seconds for which `stored` waits for the answers. Mostly they follow at once, and an envelope is saved."""
+MAX_ACCEPTED = 50_000
+"""Batches that are remembered as accepted."""
 
 Reply = Callable[[bytes], None]
 
@@ -37,15 +38,12 @@ class GuestCommitter(Protocol):
 
 @dataclass(slots=True, eq=False)
 class GuestBatch:
-    """A batch of another process, by the positions of its drafts. `answers` are those not sent yet."""
+    """A batch of another process. `answers` are those not sent yet, by the positions of their drafts."""
 
     batch_id: str
     reply: Reply
-    unsettled: set[int]
-    unanswered: set[int]
     answers: list[tuple[int, Any]] = field(default_factory=list)
     is_scheduled: bool = False
-    timer: asyncio.TimerHandle | None = None
 
 
 class Guests:
@@ -54,54 +52,52 @@ class Guests:
     def __init__(self, committer: GuestCommitter) -> None:
         self._committer = committer
         self._is_closed = False
+        self._accepted: OrderedDict[str, None] = OrderedDict()
 
     def close(self) -> None:
         """Accept no more batches."""
         self._is_closed = True
 
-    def receive(self, batch_id: str, drafts: object, *, reply: Reply, traceparents: object = None) -> None:
+    def receive(self, batch_id: str, parcel: Mapping[str, Any], *, reply: Reply) -> None:
         """Commit a batch's drafts in their order. `reply` sends a parcel to the process that handed it over."""
-        try:
-            read = [] if self._is_closed else _read(drafts)
-            if traceparents is not None:
-                read = _traced(read, traceparents)
-        except codec.UnknownForm:
-            read = []
-        if not read:
+        drafts = [] if self._is_closed else self._read(parcel)
+        if not drafts:
             reply(not_home(batch_id))
             return
-        batch = GuestBatch(batch_id, reply, unsettled=set(range(len(read))), unanswered=set(range(len(read))))
-        for position, (message_id, draft) in enumerate(read):
+        self._accepted[batch_id] = None
+        if len(self._accepted) > MAX_ACCEPTED:
+            self._accepted.popitem(last=False)
+        batch = GuestBatch(batch_id, reply)
+        for position, (message_id, draft) in enumerate(drafts):
             try:
                 pending = self._committer.accept(draft, message_id)
             except ParleyError as error:
                 self._answer(batch, position, error)
             else:
-                pending.on_settled(partial(self._settle, batch, position))
                 pending.future.add_done_callback(partial(self._on_done, batch, position))
+
+    def _read(self, parcel: Mapping[str, Any]) -> list[tuple[MessageId, Draft]]:
+        """The drafts of a batch; none if it cannot be read, or follows one that is not accepted here."""
+        match parcel:
+            case {"after": str(before), "later_drafts": drafts} if before in self._accepted:
+                pass
+            case {"drafts": drafts} if "after" not in parcel:
+                pass
+            case _:
+                return []
+        try:
+            return _traced(_read_drafts(drafts), parcel.get("traceparents"))
+        except codec.UnknownForm:
+            return []
 
     def _on_done(self, batch: GuestBatch, position: int, future: "asyncio.Future[Any]") -> None:
         error = future.exception()
         answer = future.result() if error is None else error
         self._answer(batch, position, answer if not isinstance(answer, Exception) else _named(answer))
 
-    def _settle(self, batch: GuestBatch, position: int) -> None:
-        batch.unsettled.discard(position)
-        if not batch.unsettled and batch.unanswered and batch.timer is None:
-            batch.timer = asyncio.get_running_loop().call_later(STORED_AFTER, self._tell_stored, batch)
-
-    def _tell_stored(self, batch: GuestBatch) -> None:
-        if batch.unanswered:
-            batch.reply(_stored(batch.batch_id))
-
     def _answer(self, batch: GuestBatch, position: int, answer: object) -> None:
-        batch.answers.append((position, answer))
-        batch.unanswered.discard(position)
-        self._settle(batch, position)
-        self._schedule(batch)
-
-    def _schedule(self, batch: GuestBatch) -> None:
         """Answers that come in one iteration of the loop leave together."""
+        batch.answers.append((position, answer))
         if not batch.is_scheduled:
             batch.is_scheduled = True
             asyncio.get_running_loop().call_soon(self._flush, batch)
@@ -111,11 +107,9 @@ class Guests:
         answers, batch.answers = batch.answers, []
         for parcel in _announced(batch.batch_id, answers):
             batch.reply(parcel)
-        if not batch.unanswered and batch.timer is not None:
-            batch.timer.cancel()
 
 
-def _read(drafts: object) -> list[tuple[MessageId, Draft]]:
+def _read_drafts(drafts: object) -> list[tuple[MessageId, Draft]]:
     """Raises `UnknownForm`."""
     if not isinstance(drafts, list):
         raise codec.UnknownForm("no drafts")
@@ -130,7 +124,9 @@ def _read(drafts: object) -> list[tuple[MessageId, Draft]]:
 
 
 def _traced(read: list[tuple[MessageId, Draft]], traceparents: object) -> list[tuple[MessageId, Draft]]:
-    """The drafts with their traces, in the same order. Raises `UnknownForm`."""
+    """The drafts with their traces, if any, in the same order. Raises `UnknownForm`."""
+    if traceparents is None:
+        return read
     if not isinstance(traceparents, list) or len(traceparents) != len(read):
         raise codec.UnknownForm("no traces of the drafts")
     return [
@@ -145,10 +141,6 @@ def _named(error: Exception) -> ParleyError:
 
 def not_home(batch_id: str) -> bytes:
     return orjson.dumps({"type": "not_home", "id": batch_id})
-
-
-def _stored(batch_id: str) -> bytes:
-    return orjson.dumps({"type": "stored", "id": batch_id})
 
 
 def _announced(batch_id: str, answers: Sequence[tuple[int, Any]]) -> list[bytes]:

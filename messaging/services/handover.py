@@ -1,12 +1,13 @@
 """Hands drafts over to the homes of their chats, and takes them back when a home cannot answer.
 
-This process keeps the queue of a chat, so the order of a connection's drafts is the same wherever the home is: at most
-one batch of a chat is under way, here or at its home, and the next leaves when every draft of it is stored or refused.
+The order of a connection's drafts is the same wherever the home is: batches of a chat are under way at one home only,
+and none leaves while earlier drafts are committed here. A batch names one before it that has no answer yet; a home that
+has not accepted that one does not accept the next. What a home accepts it commits in order of arrival.
 
-A batch is taken back as a whole, in order, and committed here, in four cases only: it reached nobody, the home answers
-that it is none, the home's name has left the list, or this process's own subscription broke, so that answers are lost.
-There is no timeout: a slow store must not make every process compete with the home. What is taken back is read before
-it is written, so whatever the home still stores is found by its key, and late answers are ignored.
+A chat's batches are taken back together, in order, and committed here, in four cases only: one reached nobody, the home
+answers that it is none, the home's name has left the list, or this process's own subscription broke, so that answers
+are lost. There is no timeout: a slow store must not make every process compete with the home. What is taken back is
+read before it is written, so whatever the home still stores is found by its key, and late answers are ignored.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ from messaging.services.queues import GUEST, HANDED, PendingDraft, fallback
 MAX_DRAFTS = 49
 """As many as one transaction holds."""
 MAX_BATCH_BYTES = 192 * 1024
+MAX_BATCHES = 16
+"""Of a chat, under way at a time. Drafts beyond them gather, and leave in fuller batches."""
 
 
 class LocalCommitter(Protocol):
@@ -62,13 +65,14 @@ class Transport(Protocol):
 class Route:
     """One chat's drafts that wait to be handed over.
 
-    `batch` is under way at the home. `earlier` are drafts of this process that are being committed here and must be
-    stored or refused before the next batch leaves.
+    `batches` are under way at `home`, in order. `earlier` are drafts of this process that are being committed here and
+    must be stored or refused before the next batch leaves.
     """
 
     chat_id: ChatId
+    home: str = ""
     waiting: deque[PendingDraft] = field(default_factory=deque)
-    batch: "HandedBatch | None" = None
+    batches: "dict[str, HandedBatch]" = field(default_factory=dict)
     earlier: set[PendingDraft] = field(default_factory=set)
 
 
@@ -77,11 +81,9 @@ class HandedBatch:
     """Drafts at their home that have no answer yet, by their positions in the batch."""
 
     batch_id: str
-    home: str
     route: Route
     drafts: dict[int, PendingDraft]
     sent_at: float
-    is_stored: bool = False
 
 
 class HandOver:
@@ -135,13 +137,6 @@ class HandOver:
 
     # From the homes
 
-    def on_stored(self, home: str, batch_id: str) -> None:
-        """Every draft of the batch is stored or refused: the next batch may leave."""
-        batch = self._find_batch(home, batch_id)
-        if batch is not None and not batch.is_stored:
-            batch.is_stored = True
-            self._free(batch.route)
-
     def on_announced(self, home: str, batch_id: str, answers: Iterable[Sequence[Any]]) -> None:
         """Drafts of the batch have their answers, given by their positions."""
         batch = self._find_batch(home, batch_id)
@@ -150,7 +145,7 @@ class HandOver:
         try:
             read = [(position, codec.answer_from_wire(answer)) for position, answer in answers]
         except (codec.UnknownForm, TypeError, ValueError):
-            self._take_back(batch, "unknown_answer")
+            self._take_back(batch.route, "unknown_answer")
             return
         stored: list[tuple[PendingDraft, Any]] = []
         for position, answer in read:
@@ -170,7 +165,7 @@ class HandOver:
     def on_not_home(self, home: str, batch_id: str) -> None:
         """The home does not commit for others, or cannot read the batch."""
         if (batch := self._find_batch(home, batch_id)) is not None:
-            self._take_back(batch, "not_home")
+            self._take_back(batch.route, "not_home")
 
     # From the transport
 
@@ -178,19 +173,18 @@ class HandOver:
         """Batches that reached nobody."""
         for batch_id in batch_ids:
             if (batch := self._batches.get(batch_id)) is not None:
-                self._take_back(batch, "unreachable")
+                self._take_back(batch.route, "unreachable")
 
     def on_subscription_lost(self) -> None:
         """Answers may have been lost."""
-        for batch in list(self._batches.values()):
-            self._take_back(batch, "subscription")
+        for route in list(self._routes.values()):
+            self._take_back(route, "subscription")
 
     def _on_homes_changed(self) -> None:
         names = set(self._homes.names)
-        for batch in list(self._batches.values()):
-            if batch.home not in names:
-                self._take_back(batch, "left")
-        for route in self._routes.values():
+        for route in list(self._routes.values()):
+            if route.home not in names:
+                self._take_back(route, "left")
             self._schedule(route)
         self.is_active = not self._homes.is_alone or bool(self._routes)
 
@@ -204,12 +198,10 @@ class HandOver:
     def _find_batch(self, home: str, batch_id: str) -> HandedBatch | None:
         """A batch under way at that home; answers to others are late or forged."""
         batch = self._batches.get(batch_id)
-        return batch if batch is not None and batch.home == home else None
+        return batch if batch is not None and batch.route.home == home else None
 
     def _schedule(self, route: Route) -> None:
         """Drafts that arrive in one iteration of the loop leave together."""
-        if route.batch is not None or route.earlier:
-            return
         self._ready[route.chat_id] = route
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -219,20 +211,28 @@ class HandOver:
         self._is_scheduled = False
         ready, self._ready = self._ready, OrderedDict()
         for route in ready.values():
-            if route.batch is None and not route.earlier and self._routes.get(route.chat_id) is route:
+            if self._routes.get(route.chat_id) is route:
                 self._advance(route)
 
     def _advance(self, route: Route) -> None:
-        """Hand the next batch over; or, when the home is this process by now, leave the chat to its committer."""
+        """Hand batches over; or, when the home is this process by now, leave the chat to its committer."""
         peer = self._find_peer(route.chat_id)
-        if peer is not None and route.waiting:
-            self._hand_over(route, peer)
+        if route.earlier or (route.batches and route.home != peer):
             return
-        del self._routes[route.chat_id]
-        for pending in route.waiting:
-            self._committer.enqueue(pending)
+        if peer is None or not (route.waiting or route.batches):
+            del self._routes[route.chat_id]
+            for pending in route.waiting:
+                self._committer.enqueue(pending)
+            return
+        route.home = peer
+        while route.waiting and len(route.batches) < MAX_BATCHES:
+            if not self._hand_over(route):
+                if not route.batches:
+                    self._commit_here(route, [route.waiting.popleft()], "too_large")
+                return
 
-    def _hand_over(self, route: Route, peer: str) -> None:
+    def _hand_over(self, route: Route) -> bool:
+        """Send the next batch. False: no envelope holds the next draft."""
         drafts: list[PendingDraft] = []
         parcels: list[orjson.Fragment] = []
         size = 0
@@ -245,46 +245,32 @@ class HandOver:
             parcels.append(orjson.Fragment(parcel))
             drafts.append(route.waiting.popleft())
         if not drafts:
-            self._commit_here(route, [route.waiting.popleft()], "too_large")
-            return
+            return False
         self._batch_count += 1
         batch_id = f"{self._homes.own}/{self._batch_count}"
-        route.batch = HandedBatch(batch_id, peer, route, dict(enumerate(drafts)), self._monotonic())
-        self._batches[batch_id] = route.batch
-        body: dict[str, Any] = {"type": "batch", "id": batch_id, "drafts": parcels}
         traceparents = [pending.draft.traceparent for pending in drafts]
-        if any(traceparents):
-            body["traceparents"] = traceparents
-        self._transport.send_batch(peer, batch_id, orjson.dumps(body))
+        parcel = batch_parcel(batch_id, parcels, after=next(reversed(route.batches), None), traceparents=traceparents)
+        batch = HandedBatch(batch_id, route, dict(enumerate(drafts)), self._monotonic())
+        self._batches[batch_id] = route.batches[batch_id] = batch
+        self._transport.send_batch(route.home, batch_id, parcel)
+        return True
 
     def _finish(self, batch: HandedBatch) -> None:
         metrics.HANDOVER_SECONDS.observe(self._monotonic() - batch.sent_at)
-        del self._batches[batch.batch_id]
-        if not batch.is_stored:
-            self._free(batch.route)
-
-    def _free(self, route: Route) -> None:
-        route.batch = None
-        if route.waiting:
-            self._schedule(route)
-        else:
-            self._routes.pop(route.chat_id, None)
+        del self._batches[batch.batch_id], batch.route.batches[batch.batch_id]
+        self._schedule(batch.route)
 
     # Fallback
 
-    def _take_back(self, batch: HandedBatch, reason: str) -> None:
-        """Commit here what has no answer yet; where everything is stored already, its key gives the answer."""
-        del self._batches[batch.batch_id]
-        drafts = list(batch.drafts.values())
+    def _take_back(self, route: Route, reason: str) -> None:
+        """Commit here what has no answer yet. What the home has stored already is answered by its key."""
+        drafts = [pending for batch in route.batches.values() for pending in batch.drafts.values()]
+        for batch_id in route.batches:
+            del self._batches[batch_id]
+        route.batches.clear()
         for pending in drafts:
             pending.attempts += 1
-        if batch.is_stored:
-            for pending in drafts:
-                pending.path = fallback(reason)
-                self._committer.enqueue(pending)
-        else:
-            batch.route.batch = None
-            self._commit_here(batch.route, drafts, reason)
+        self._commit_here(route, drafts, reason)
 
     def _commit_here(self, route: Route, drafts: Sequence[PendingDraft], reason: str) -> None:
         """The route's next batch waits until these are stored or refused."""
@@ -292,17 +278,35 @@ class HandOver:
             pending.path = fallback(reason)
             self._committer.enqueue(pending)
         self._wait_for(route, drafts)
-        if not route.earlier:
-            self._free(route)
+        self._schedule(route)
 
     def _wait_for(self, route: Route, drafts: Iterable[PendingDraft]) -> None:
         """Wait for drafts of this process; those of other processes have an order of their own."""
-        route.earlier = {pending for pending in drafts if pending.path is not GUEST and not pending.future.done()}
-        for pending in route.earlier:
+        awaited = {pending for pending in drafts if pending.path is not GUEST and not pending.future.done()}
+        route.earlier |= awaited
+        for pending in awaited:
             pending.on_settled(partial(self._on_settled, route, pending))
 
     def _on_settled(self, route: Route, pending: PendingDraft) -> None:
         if pending in route.earlier:
             route.earlier.discard(pending)
-            if not route.earlier:
-                self._free(route)
+            self._schedule(route)
+
+
+def batch_parcel(
+    batch_id: str,
+    drafts: Sequence[orjson.Fragment],
+    *,
+    after: str | None = None,
+    traceparents: Sequence[str | None] = (),
+) -> bytes:
+    """A batch for its home. One that follows another has its drafts under another name, so that a home of the version
+    that knows no `after` does not accept it."""
+    body: dict[str, Any] = {"type": "batch", "id": batch_id}
+    if after is None:
+        body["drafts"] = drafts
+    else:
+        body |= {"after": after, "later_drafts": drafts}
+    if any(traceparents):
+        body["traceparents"] = traceparents
+    return orjson.dumps(body)

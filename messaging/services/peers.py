@@ -242,16 +242,15 @@ class Peers:
             case {"type": "batch", "id": str(batch_id)}:
                 reply = partial(self._reply, name, sender)
                 if is_known and abs(self._clock.now().timestamp() - envelope.at) <= MAX_AGE:
-                    traceparents = parcel.get("traceparents")
-                    self._guests.receive(batch_id, parcel.get("drafts"), traceparents=traceparents, reply=reply)
+                    self._guests.receive(batch_id, parcel, reply=reply)
                 else:
                     reply(not_home(batch_id))
             case {"type": "not_home", "id": str(batch_id)}:
                 self._handover.on_not_home(sender, batch_id)
-            case {"type": "stored", "id": str(batch_id)} if is_known:
-                self._handover.on_stored(sender, batch_id)
             case {"type": "announced", "id": str(batch_id), "answers": list(answers)} if is_known:
                 self._handover.on_announced(sender, batch_id, answers)
+            case {"type": "stored"} if is_known:
+                pass  # Older homes tell it before the answers.
             case _:
                 metrics.ENVELOPES_REFUSED.labels("unknown_parcel").inc()
 

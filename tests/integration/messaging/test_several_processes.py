@@ -4,9 +4,10 @@ stays dense, nothing is lost or doubled, every sender gets an answer, and a send
 import itertools
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 import redis
@@ -15,9 +16,12 @@ from prometheus_client import REGISTRY
 from chats.errors import ChatNotFound
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import DynamoDBOptions
-from messaging.domain import Message, Sent
+from foundation.stores.errors import StoreUnavailable
+from messaging.domain import Draft, Message, Sent
 from messaging.errors import ClientMessageIdConflict, Overloaded
-from messaging.services import envelopes
+from messaging.services import codec, envelopes
+from messaging.services.guests import Guests, Reply
+from messaging.stores.peer_channel import PeerChannel
 from tests.doubles import eventually
 from tests.integration.messaging.processes import Cluster, Process, running
 
@@ -220,6 +224,58 @@ class TestTrouble:
         monkeypatch.setattr(envelopes, "VERSION", 2)
         self.during_traffic(cluster, lambda: None, times=1, every=0.5)
         assert path("fallback", "not_home") > before
+
+    def test_drafts_that_homes_cannot_read(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As when they are of a newer version. What follows them does not overtake them."""
+        cluster.start(3)
+        read = codec.draft_from_wire
+
+        def read_most(value: object) -> Draft:
+            draft = read(value)
+            if int(draft.client_message_id.rpartition("-")[2]) % 5 == 0:
+                raise codec.UnknownForm
+            return draft
+
+        monkeypatch.setattr(codec, "draft_from_wire", read_most)
+        handed, taken_back = path("handed"), path("fallback", "not_home")
+        self.during_traffic(cluster, lambda: None, times=1, every=0.5)
+        assert path("handed") > handed
+        assert path("fallback", "not_home") > taken_back
+
+    def test_homes_that_accept_no_batch_after_another(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As the first version, which read `drafts` and nothing else."""
+        cluster.start(3)
+        receive = Guests.receive
+
+        def receive_first(self: Guests, batch_id: str, parcel: Mapping[str, Any], *, reply: Reply) -> None:
+            receive(self, batch_id, {"drafts": parcel.get("drafts")}, reply=reply)
+
+        monkeypatch.setattr(Guests, "receive", receive_first)
+        handed, taken_back = path("handed"), path("fallback", "not_home")
+        self.during_traffic(cluster, lambda: None, times=1, every=0.5)
+        assert path("handed") > handed
+        assert path("fallback", "not_home") > taken_back
+
+    def test_envelopes_that_are_lost(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Or may have been: who sent one cannot tell."""
+        cluster.start(3)
+        publish, rng = PeerChannel.publish, random.Random(7)
+
+        async def publish_most(self: PeerChannel, name: str, payload: bytes) -> int:
+            chance = rng.random()
+            if chance < 0.02:
+                raise StoreUnavailable("lost")
+            reached = await publish(self, name, payload)
+            if chance < 0.04:
+                raise StoreUnavailable("lost, perhaps")
+            return reached
+
+        monkeypatch.setattr(PeerChannel, "publish", publish_most)
+        handed, taken_back = path("handed"), path("fallback", "unreachable")
+        self.during_traffic(cluster, lambda: None, times=1, every=1.0)
+        monkeypatch.undo()
+        assert path("handed") > handed
+        assert path("fallback", "unreachable") > taken_back
 
     def test_a_process_that_comes_and_one_that_leaves(self, cluster: Cluster) -> None:
         first, second = cluster.start(2)

@@ -27,10 +27,6 @@ class FakeCommitter:
         self.accepted.append(pending)
         return pending
 
-    def store(self, pending: PendingDraft) -> None:
-        for call in pending.when_stored or ():
-            call()
-
 
 def drafts(count: int, content: str = "hello") -> list[Any]:
     made = [Draft(ChatId("chat"), UserId("ann"), f"id-{number}", content) for number in range(count)]
@@ -51,13 +47,16 @@ class Home:
         self.guests = Guests(self.committer)
         self.replies: list[dict[str, Any]] = []
 
-    def receive(self, batch: Any, traceparents: object = None) -> list[PendingDraft]:
-        self.guests.receive(
-            "batch-1",
-            batch,
-            reply=lambda parcel: self.replies.append(orjson.loads(parcel)),
-            traceparents=traceparents,
-        )
+    def receive(self, batch: Any, traceparents: object = None, *, batch_id: str = "batch-1") -> list[PendingDraft]:
+        parcel = {"drafts": batch} if traceparents is None else {"drafts": batch, "traceparents": traceparents}
+        return self.receive_parcel(batch_id, parcel)
+
+    def receive_after(self, before: str, *, batch_id: str) -> list[PendingDraft]:
+        return self.receive_parcel(batch_id, {"after": before, "later_drafts": drafts(1)})
+
+    def receive_parcel(self, batch_id: str, parcel: dict[str, Any]) -> list[PendingDraft]:
+        """Returns all drafts that were accepted so far."""
+        self.guests.receive(batch_id, parcel, reply=lambda parcel: self.replies.append(orjson.loads(parcel)))
         return self.committer.accepted
 
     @property
@@ -71,8 +70,7 @@ async def turn() -> None:
 
 
 @pytest.fixture
-async def home(monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr(guests, "STORED_AFTER", 0.0)
+async def home() -> Home:
     return Home()
 
 
@@ -96,32 +94,13 @@ class TestABatch:
         assert home.receive(drafts(2), traceparents) == []
         assert home.types == ["not_home"]
 
-    async def test_stored_is_told_once_when_the_last_draft_is_stored_or_refused(self, home: Home) -> None:
-        first, second, third = home.receive(drafts(3))
-        home.committer.store(first)
+    async def test_drafts_are_answered_as_they_are_done(self, home: Home) -> None:
+        first, second = home.receive(drafts(2))
         second.future.set_exception(ChatNotFound())
         await turn()
-        assert home.types == ["announced"]
-        home.committer.store(third)
-        await turn()
-        assert home.types == ["announced", "stored"]
         first.future.set_result(sent(first))
-        third.future.set_result(sent(third))
         await turn()
-        assert home.types == ["announced", "stored", "announced"]
-
-    async def test_stored_is_not_told_where_the_answers_follow_at_once(
-        self, home: Home, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(guests, "STORED_AFTER", 60.0)
-        accepted = home.receive(drafts(2))
-        for pending in accepted:
-            home.committer.store(pending)
-        await turn()
-        for pending in accepted:
-            pending.future.set_result(sent(pending))
-        await turn()
-        assert home.types == ["announced"]
+        assert [[position for position, _ in reply["answers"]] for reply in home.replies] == [[1], [0]]
 
     async def test_answers_that_come_together_leave_together(self, home: Home) -> None:
         accepted = home.receive(drafts(3))
@@ -165,4 +144,44 @@ class TestNotHome:
     )
     async def test_what_cannot_be_read_as_a_whole_is_not_committed_at_all(self, home: Home, batch: object) -> None:
         assert home.receive(batch) == []
+        assert home.types == ["not_home"]
+
+
+class TestABatchThatFollowsAnother:
+    async def test_it_is_committed_behind_that_one(self, home: Home) -> None:
+        home.receive(drafts(2))
+        assert len(home.receive_after("batch-1", batch_id="batch-2")) == 3
+        assert len(home.receive_after("batch-2", batch_id="batch-3")) == 4
+        assert home.replies == []
+
+    async def test_it_is_accepted_also_when_that_one_has_its_answers(self, home: Home) -> None:
+        (pending,) = home.receive(drafts(1))
+        pending.future.set_result(sent(pending))
+        await turn()
+        assert len(home.receive_after("batch-1", batch_id="batch-2")) == 2
+
+    async def test_it_is_refused_when_that_one_did_not_arrive(self, home: Home) -> None:
+        assert home.receive_after("batch-1", batch_id="batch-2") == []
+        assert home.receive_after("batch-2", batch_id="batch-3") == []
+        assert home.replies == [{"type": "not_home", "id": batch_id} for batch_id in ("batch-2", "batch-3")]
+
+    async def test_it_is_refused_when_that_one_was(self, home: Home) -> None:
+        home.receive([["msg", {"kind": "newer"}]])
+        assert home.receive_after("batch-1", batch_id="batch-2") == []
+        assert home.types == ["not_home", "not_home"]
+
+    async def test_it_is_refused_when_that_one_is_no_longer_remembered(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(guests, "MAX_ACCEPTED", 2)
+        for number in (1, 2, 3):
+            home.receive(drafts(1), batch_id=f"batch-{number}")
+        assert len(home.receive_after("batch-1", batch_id="batch-4")) == 3
+        assert len(home.receive_after("batch-2", batch_id="batch-5")) == 4
+        assert home.replies == [{"type": "not_home", "id": "batch-4"}]
+
+    @pytest.mark.parametrize("parcel", [{"after": "batch-1", "drafts": drafts(1)}, {"later_drafts": drafts(1)}, {}])
+    async def test_a_batch_of_unknown_form_is_refused(self, home: Home, parcel: dict[str, Any]) -> None:
+        home.receive(drafts(1))
+        assert len(home.receive_parcel("batch-2", parcel)) == 1
         assert home.types == ["not_home"]

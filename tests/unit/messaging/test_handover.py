@@ -13,12 +13,13 @@ from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, MessageId, UserId
 from messaging.domain import Draft, Message, Sent
 from messaging.services import codec
-from messaging.services.handover import MAX_DRAFTS, HandOver
+from messaging.services.handover import MAX_BATCHES, MAX_DRAFTS, HandOver
 from messaging.services.homes import Homes
 from messaging.services.queues import GUEST, HANDED, OWN, PendingDraft, fallback
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 A, B, C = "a:1", "b:1", "c:1"
+CHATS = [ChatId(f"chat-{number}") for number in range(1000)]
 
 
 class FakeCommitter:
@@ -52,6 +53,7 @@ class FakeCommitter:
 class FakeTransport:
     def __init__(self) -> None:
         self.batches: list[tuple[str, str, list[str]]] = []
+        self.after: list[str | None] = []
         self.unreachable: set[str] = set()
         self.traceparents: list[object] = []
 
@@ -59,9 +61,10 @@ class FakeTransport:
         return name not in self.unreachable
 
     def send_batch(self, name: str, batch_id: str, parcel: bytes) -> None:
-        body = orjson.loads(parcel)
-        drafts = body["drafts"]
-        self.traceparents.append(body.get("traceparents"))
+        batch = orjson.loads(parcel)
+        self.after.append(batch.get("after"))
+        drafts = batch["drafts"] if self.after[-1] is None else batch["later_drafts"]
+        self.traceparents.append(batch.get("traceparents"))
         self.batches.append((name, batch_id, [draft["client_message_id"] for _, draft in drafts]))
 
 
@@ -80,8 +83,14 @@ class Process:
 
     def chat_of(self, home: str) -> ChatId:
         """A chat with this home, by the present list."""
-        chats = (ChatId(f"chat-{number}") for number in range(1000))
-        return next(chat for chat in chats if self.homes.find_home(chat) == home)
+        return next(chat for chat in CHATS if self.homes.find_home(chat) == home)
+
+    def chat_that_moves(self, *, before: Sequence[str], after: Sequence[str]) -> ChatId:
+        """A chat whose home is the last of each list. The first list is the present one then."""
+        self.list_homes(*after)
+        moved = {chat for chat in CHATS if self.homes.find_home(chat) == after[-1]}
+        self.list_homes(*before)
+        return next(chat for chat in CHATS if chat in moved and self.homes.find_home(chat) == before[-1])
 
     def pending(self, chat: ChatId | None = None, content: str = "hello") -> PendingDraft:
         self._count += 1
@@ -107,9 +116,8 @@ class Process:
         answers = [[ids.index(each.draft.client_message_id), codec.answer_to_wire(sent(each))] for each in drafts]
         self.handover.on_announced(home, batch_id, orjson.loads(orjson.dumps(answers)))
 
-    def stored(self, *, batch: int = -1) -> None:
-        home, batch_id, _ = self.transport.batches[batch]
-        self.handover.on_stored(home, batch_id)
+    def batch_id(self, batch: int) -> str:
+        return self.transport.batches[batch][1]
 
 
 def sent(pending: PendingDraft, sequence: int = 7) -> Sent:
@@ -161,31 +169,53 @@ class TestHandingOver:
         assert [pending.path for pending in drafts] == [OWN, OWN]
         assert process.sent == []
 
-    async def test_the_next_batch_leaves_when_the_first_is_stored(self, process: Process) -> None:
+    async def test_the_next_batch_does_not_wait_for_the_answers_of_the_first(self, process: Process) -> None:
         first = process.submit(2)
         await turn()
         second = process.submit(3)
         await turn()
-        assert process.sent == [ids(first)]
-        process.stored()
-        await turn()
         assert process.sent == [ids(first), ids(second)]
 
-    async def test_the_next_batch_leaves_when_every_draft_of_the_first_has_its_answer(self, process: Process) -> None:
+    async def test_a_batch_names_the_one_before_it_that_has_no_answer_yet(self, process: Process) -> None:
+        batches = []
+        for _ in range(3):
+            batches.append(process.submit())
+            await turn()
+        process.announce(batches[2], batch=2)
+        process.submit()
+        await turn()
+        for number in (0, 1):
+            process.announce(batches[number], batch=number)
+        process.submit()
+        await turn()
+        expected = [None, process.batch_id(0), process.batch_id(1), process.batch_id(1), process.batch_id(3)]
+        assert process.transport.after == expected
+
+    async def test_a_batch_after_the_last_answer_names_none(self, process: Process) -> None:
         first = process.submit(2)
         await turn()
-        second = process.submit()
-        process.announce(first[:1])
+        process.announce(first)
+        process.submit()
         await turn()
-        assert process.sent == [ids(first)]
-        process.announce(first[1:])
+        assert process.transport.after == [None, None]
+
+    async def test_drafts_beyond_the_batches_under_way_gather_until_one_has_its_answers(self, process: Process) -> None:
+        batches = []
+        for _ in range(MAX_BATCHES):
+            batches.append(process.submit(2))
+            await turn()
+        gathered = process.submit() + process.submit()
         await turn()
-        assert process.sent == [ids(first), ids(second)]
+        assert process.sent == [ids(batch) for batch in batches]
+        process.announce(batches[0][:1], batch=0)
+        await turn()
+        assert len(process.sent) == MAX_BATCHES
+        process.announce(batches[0][1:], batch=0)
+        await turn()
+        assert process.sent[MAX_BATCHES:] == [ids(gathered)]
 
     async def test_a_batch_holds_as_many_drafts_as_a_transaction(self, process: Process) -> None:
         drafts = process.submit(MAX_DRAFTS + 5)
-        await turn()
-        process.stored()
         await turn()
         assert process.sent == [ids(drafts[:MAX_DRAFTS]), ids(drafts[MAX_DRAFTS:])]
 
@@ -195,9 +225,7 @@ class TestHandingOver:
             assert process.handover.take(pending)
         await turn()
         assert 1 < len(process.sent[0]) < 20
-        process.stored()
-        await turn()
-        assert process.sent[0] + process.sent[1] == ids(drafts)[: len(process.sent[0] + process.sent[1])]
+        assert [each for batch in process.sent for each in batch] == ids(drafts)
 
     async def test_a_draft_that_no_envelope_holds_is_committed_here_before_the_next_leaves(
         self, process: Process
@@ -212,8 +240,17 @@ class TestHandingOver:
         await turn()
         assert process.sent == [ids([small])]
 
+    async def test_such_a_draft_waits_for_the_batches_before_it(self, process: Process) -> None:
+        first, huge = process.submit(2), process.pending(content="x" * 300_000)
+        assert process.handover.take(huge)
+        await turn()
+        assert process.committer.here == []
+        process.announce(first)
+        await turn()
+        assert process.committer.here == [huge]
+
     async def test_chats_do_not_wait_for_each_other(self, process: Process) -> None:
-        other = ChatId(next(f"x-{n}" for n in range(1000) if process.homes.find_home(ChatId(f"x-{n}")) == B))
+        other = next(chat for chat in CHATS if chat != process.chat and process.homes.find_home(chat) == B)
         process.submit()
         await turn()
         drafts = process.submit(1, other)
@@ -225,7 +262,6 @@ class TestAnswers:
     async def test_announced_answers_the_sender(self, process: Process) -> None:
         (pending,) = process.submit()
         await turn()
-        process.stored()
         assert not pending.future.done()
         process.announce([pending])
         assert pending.future.result() == sent(pending)
@@ -247,7 +283,6 @@ class TestAnswers:
         await turn()
         process.announce(drafts)
         process.announce(drafts)
-        process.stored()
         assert all(pending.future.done() for pending in drafts)
 
     async def test_answers_of_another_process_are_ignored(self, process: Process) -> None:
@@ -289,11 +324,34 @@ class TestTakingBack:
         # A draft with an attempt behind it is read before it is written.
         assert [pending.attempts for pending in drafts] == [1, 1, 1]
 
+    @pytest.mark.parametrize("refused", [0, 1, 2])
+    async def test_every_batch_of_the_chat_is_taken_back_in_order(self, process: Process, refused: int) -> None:
+        """Also those before it, which the home may have: otherwise what is committed here could overtake them."""
+        drafts = []
+        for _ in range(3):
+            drafts += process.submit(2)
+            await turn()
+        process.announce(drafts[:1], batch=0)
+        process.handover.on_not_home(B, process.batch_id(refused))
+        assert process.committer.here == drafts[1:]
+        for batch in range(3):
+            process.handover.on_not_home(B, process.batch_id(batch))
+        assert process.committer.here == drafts[1:]
+
+    async def test_batches_of_other_chats_stay_at_the_home(self, process: Process) -> None:
+        other = next(chat for chat in CHATS if chat != process.chat and process.homes.find_home(chat) == B)
+        drafts = process.submit()
+        process.submit(1, other)
+        await turn()
+        process.handover.on_not_home(B, process.batch_id(0))
+        assert process.committer.here == drafts
+
     async def test_later_drafts_wait_until_those_taken_back_are_stored_or_refused(self, process: Process) -> None:
         first = process.submit(2)
         await turn()
+        process.handover.on_unreachable([process.batch_id(0)])
         second = process.submit(2)
-        process.handover.on_unreachable([process.transport.batches[0][1]])
+        await turn()
         third = process.submit()
         await turn()
         assert process.committer.here == first
@@ -303,21 +361,13 @@ class TestTakingBack:
         process.committer.fail([first[1]], ChatNotFound())
         await turn()
         assert process.sent == [ids(first), ids(second + third)]
-
-    async def test_drafts_that_were_stored_and_not_answered_are_asked_for_here(self, process: Process) -> None:
-        drafts = process.submit(2)
-        await turn()
-        process.stored()
-        process.announce(drafts[:1])
-        process.list_homes(A)
-        assert process.committer.here == drafts[1:]
+        assert process.transport.after == [None, None]
 
     async def test_answers_after_that_are_ignored(self, process: Process) -> None:
         (pending,) = process.submit()
         await turn()
         process.handover.on_subscription_lost()
         process.announce([pending])
-        process.stored()
         assert not pending.future.done()
 
     async def test_an_epoch_that_ends_takes_back_what_was_handed_to_it(self, process: Process) -> None:
@@ -356,8 +406,8 @@ class TestHomesThatMove:
     async def test_what_waits_is_committed_here_once_the_home_is_here(self, process: Process) -> None:
         first = process.submit()
         await turn()
-        second = process.submit(2)
         process.list_homes(A)
+        second = process.submit(2)
         await turn()
         assert process.committer.here == first
         process.committer.store(*first)
@@ -365,6 +415,20 @@ class TestHomesThatMove:
         assert process.committer.here == second
         third = process.submit()
         assert process.committer.here == second + third
+
+    async def test_drafts_for_a_new_home_wait_for_the_answers_of_the_former_one(self, process: Process) -> None:
+        chat = process.chat_that_moves(before=[A, B], after=[A, B, C])
+        first = process.submit(2, chat)
+        await turn()
+        process.list_homes(A, B, C)
+        later = process.submit(2, chat)
+        await turn()
+        assert process.committer.here == []
+        assert process.sent == [ids(first)]
+        process.announce(first)
+        await turn()
+        assert process.transport.batches[1:] == [(C, process.batch_id(1), ids(later))]
+        assert process.transport.after == [None, None]
 
     async def test_what_waits_goes_to_the_new_home(self, process: Process) -> None:
         process.list_homes(A, B, C)

@@ -6,17 +6,18 @@ from collections.abc import AsyncIterator, Iterable
 
 import orjson
 import pytest
+from prometheus_client import REGISTRY
 
 from foundation.stores.errors import StoreUnavailable
-from messaging.services import guests, peers
+from messaging.services import peers
 from messaging.services.envelopes import MAX_BYTES, Envelopes
 from messaging.services.guests import Guests
-from messaging.services.handover import HandOver
+from messaging.services.handover import HandOver, batch_parcel
 from messaging.services.homes import HomeRegistration, Homes
 from messaging.services.peers import MAX_AGE, Link, Parcel, Peers
 from tests.doubles import SettableClock
 from tests.unit.messaging.test_guests import FakeCommitter as HomeCommitter
-from tests.unit.messaging.test_guests import drafts
+from tests.unit.messaging.test_guests import drafts, sent
 
 ENVELOPES = Envelopes("secret")
 
@@ -53,9 +54,6 @@ class FakeHandOver(HandOver):
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
-
-    def on_stored(self, home: str, batch_id: str) -> None:
-        self.told.append(("stored", home, batch_id))
 
     def on_announced(self, home: str, batch_id: str, answers: object) -> None:
         self.told.append(("announced", home, batch_id))
@@ -127,15 +125,18 @@ async def turn() -> None:
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(peers, "PAUSE", (0.0, 0.0))
-    monkeypatch.setattr(guests, "STORED_AFTER", 0.0)
     world = World()
     await turn()
     yield world
     await world.close()
 
 
-def batch(batch_id: str = "b") -> bytes:
-    return orjson.dumps({"type": "batch", "id": batch_id, "drafts": drafts(2)})
+def batch(batch_id: str = "b", *, after: str | None = None) -> bytes:
+    return batch_parcel(batch_id, [orjson.Fragment(orjson.dumps(draft)) for draft in drafts(2)], after=after)
+
+
+def refusals(reason: str) -> float:
+    return REGISTRY.get_sample_value("parley_handover_refused_total", {"reason": reason}) or 0.0
 
 
 class TestSending:
@@ -143,9 +144,9 @@ class TestSending:
         world.one.peers.send_batch(world.other.name, "b", batch())
         await turn()
         for pending in world.other.committer.accepted:
-            world.other.committer.store(pending)
+            pending.future.set_result(sent(pending))
         await turn()
-        assert world.one.handover.told == [("stored", world.other.name, "b")]
+        assert world.one.handover.told == [("announced", world.other.name, "b")]
 
     async def test_what_gathers_while_an_envelope_is_sent_shares_the_next(self, world: World) -> None:
         for number in range(5):
@@ -167,6 +168,17 @@ class TestSending:
         await turn()
         assert world.one.handover.told == [("unreachable", "b")]
 
+    async def test_a_batch_after_one_that_was_lost_is_not_committed(self, world: World) -> None:
+        world.channel.is_away = True
+        world.one.peers.send_batch(world.other.name, "b-1", batch("b-1"))
+        await asyncio.sleep(0)
+        world.one.peers.send_batch(world.other.name, "b-2", batch("b-2", after="b-1"))
+        await asyncio.sleep(0)
+        world.channel.is_away = False
+        await turn()
+        assert world.other.committer.accepted == []
+        assert world.one.handover.told == [("unreachable", "b-1"), ("not_home", world.other.name, "b-2")]
+
     async def test_an_answer_that_could_not_be_sent_ends_the_epoch(self, world: World) -> None:
         """Whoever waits for it sees the name leave the list."""
         world.one.peers.send_batch(world.other.name, "b", batch())
@@ -174,7 +186,7 @@ class TestSending:
         before = world.other.name
         world.channel.is_away = True
         for pending in world.other.committer.accepted:
-            world.other.committer.store(pending)
+            pending.future.set_result(sent(pending))
         await turn()
         assert world.other.name != before
         assert world.other.handover.told == [("subscription_lost",)]
@@ -217,6 +229,12 @@ class TestReceiving:
         assert await self.receive(world, world.seal(batch())) == 0
         assert world.one.handover.told == [("not_home", world.other.name, "b")]
 
+    async def test_what_an_older_home_tells_before_its_answers_is_ignored(self, world: World) -> None:
+        before = refusals("unknown_parcel")
+        assert await self.receive(world, world.seal(b'{"type":"stored","id":"b"}')) == 0
+        assert world.other.handover.told == []
+        assert refusals("unknown_parcel") == before
+
     async def test_a_parcel_of_unknown_form_is_ignored(self, world: World) -> None:
         assert await self.receive(world, world.seal(b'{"type":"newer"}')) == 0
         assert world.other.handover.told == []
@@ -237,7 +255,7 @@ class TestEpochs:
         await turn()
         published = len(world.channel.published)
         for pending in world.other.committer.accepted:
-            world.other.committer.store(pending)
+            pending.future.set_result(sent(pending))
         await turn()
         assert len(world.channel.published) == published
 
