@@ -29,7 +29,7 @@ from messaging.services.queues import GUEST, HANDED, PendingDraft, fallback
 MAX_DRAFTS = 49
 """As many as one transaction holds."""
 MAX_BATCH_BYTES = 192 * 1024
-MAX_BATCHES = 16
+MAX_BATCHES = 4
 """Of a chat, under way at a time. Drafts beyond them gather, and leave in fuller batches."""
 
 
