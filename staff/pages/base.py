@@ -15,7 +15,6 @@ from foundation.rest.problems import status_of
 from foundation.rest.views import given
 from staff.desk import Desk
 from staff.permissions import NAMES
-from staff.services.audit_log import Actor
 from staff.services.people import Order
 
 if TYPE_CHECKING:  # the site imports the pages
@@ -59,10 +58,7 @@ class StaffPage(View):
         return self._response(request, self.template, status, {"title": title, **context})
 
     def order(self, request: HttpRequest) -> Order:
-        return Order(by=self.actor(request), reason=request.POST.get("reason", ""))
-
-    def actor(self, request: HttpRequest) -> Actor:
-        return Actor(name=request.user.get_username(), source=self.desk.address_of(request))
+        return Order(by=self.site.actor_of(request), reason=request.POST.get("reason", ""))
 
     def _problem(self, request: HttpRequest, error: ParleyError) -> HttpResponseBase:
         context = {"title": error.title, "detail": error.detail}

@@ -19,6 +19,7 @@ from django_otp import login as verify_login
 from django_otp import user_has_device
 
 from staff.desk import Desk
+from staff.pages.accounts import AccountAdmin
 from staff.pages.audit import AuditPage
 from staff.pages.base import StaffPage
 from staff.pages.chats import ChatPage
@@ -67,6 +68,10 @@ class StaffSite(AdminSite):
         self.login_form = partial(  # type: ignore[assignment]
             StaffLoginForm, attempts=desk.attempts, address_of=desk.address_of
         )
+        self.register(User, AccountAdmin)
+
+    def actor_of(self, request: HttpRequest) -> Actor:
+        return Actor(request.user.get_username(), self._desk.address_of(request))
 
     def has_permission(self, request: HttpRequest) -> bool:
         if not super().has_permission(request):
@@ -109,8 +114,7 @@ class StaffSite(AdminSite):
         device = second_factor.pending_device(user)
         form = EnrolmentForm(request.POST or None)
         if form.is_valid():
-            actor = Actor(user.get_username(), self._desk.address_of(request))
-            if second_factor.confirm(device, form.cleaned_data["otp_token"], by=actor):
+            if second_factor.confirm(device, form.cleaned_data["otp_token"], by=self.actor_of(request)):
                 verify_login(request, device)
                 return redirect("admin:index")
             form.add_error("otp_token", "This is not the current code.")
