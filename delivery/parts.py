@@ -93,7 +93,7 @@ def assemble(
         ),
         watermarks=watermarks,
         marks=MarkBuffer(watermarks),
-        receipts=ChatReceipts(database, members=chats.members, store=store, privacy=privacy),
+        receipts=ChatReceipts(database, members=chats.members, store=store, users=users),
         presence=Presence(
             PresenceStore(redis),
             database=database.on_loop,

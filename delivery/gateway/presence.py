@@ -70,18 +70,25 @@ class PresenceWatchers:
 
         Raises `ChatNotFound`, and `Invalid` if the connection would watch too many.
         """
-        watcher = self._watchers.get(connection_id) or _Watcher(user_id, deliver)
-        others = sum(len(watch.user_ids) for other, watch in watcher.chats.items() if other != chat_id)
-        if others + len(set(user_ids)) > MAX_WATCHED:
-            raise Invalid(f"A connection watches at most {MAX_WATCHED} users")
+        self._require_room(connection_id, chat_id, len(set(user_ids)))
         members = await self._presence.members_among(chat_id, user_id, user_ids)
         watched = frozenset(members & set(user_ids))
+        # Other lists of the connection may have been set during the read.
+        self._require_room(connection_id, chat_id, len(watched))
+        watcher = self._watchers.get(connection_id) or _Watcher(user_id, deliver)
         self._replace(connection_id, watcher, chat_id, watched)
         statuses = await self._presence.statuses(user_id, watched)
         for each in statuses.values():
             deliver(_frame(each))
         # What is shown now is no change in the next round.
         self._visible |= {each.user_id for each in statuses.values() if each.is_online}
+
+    def _require_room(self, connection_id: ConnectionId, chat_id: ChatId, count: int) -> None:
+        """Raises `Invalid` if the connection would watch too many."""
+        watcher = self._watchers.get(connection_id)
+        chats = {} if watcher is None else watcher.chats
+        if count + sum(len(watch.user_ids) for other, watch in chats.items() if other != chat_id) > MAX_WATCHED:
+            raise Invalid(f"A connection watches at most {MAX_WATCHED} users")
 
     def leave(self, connection_id: ConnectionId) -> None:
         """The connection is gone."""

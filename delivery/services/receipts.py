@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from accounts.domain import Visibility
+from accounts.services.directory import UserDirectory
 from chats.services.members import Members
 from delivery.domain import Mark, Marks
-from delivery.services.privacy import PrivacySettings
 from delivery.stores.watermarks import WatermarkStore
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import Database
@@ -23,15 +23,16 @@ class ReceiptPage:
 
 
 class ChatReceipts:
-    """Lists the receipts of a chat. For threads."""
+    """Lists the receipts of a chat. For threads.
 
-    def __init__(
-        self, database: Database, *, members: Members, store: WatermarkStore, privacy: PrivacySettings
-    ) -> None:
+    Reads the settings each time: a process without sockets gets no notice that they have changed.
+    """
+
+    def __init__(self, database: Database, *, members: Members, store: WatermarkStore, users: UserDirectory) -> None:
         self._database = database
         self._members = members
         self._store = store
-        self._privacy = privacy
+        self._users = users
 
     def list_receipts(self, chat_id: ChatId, viewer_id: UserId, *, limit: int, cursor: str | None) -> ReceiptPage:
         """A page of receipts by user id. Raises `ChatNotFound`."""
@@ -40,7 +41,8 @@ class ChatReceipts:
         found = self._database.batch_get(self._store.lookup((user_id, chat_id) for user_id in user_ids))
         marks = self._store.found_in(found)
         readers = [user_id for user_id in user_ids if marks.get((user_id, chat_id), Marks()).read]
-        settings = self._database.loop.run(self._privacy.of([viewer_id, *readers])) if readers else {}
+        found_settings = self._database.loop.run(self._users.find_visibility({viewer_id, *readers})) if readers else {}
+        settings = {user_id: found_settings.get(user_id, Visibility()) for user_id in (viewer_id, *readers)}
         items = [
             receipt(user_id, marks.get((user_id, chat_id), Marks()), viewer_id=viewer_id, settings=settings)
             for user_id in user_ids

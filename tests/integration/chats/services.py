@@ -134,7 +134,7 @@ class Services:
             database=database.on_loop, store=self.watermarks, posting=self.posting, cursors=cursors, clock=clock
         )
         self.privacy = PrivacySettings(self.users)
-        self.receipts = ChatReceipts(database, members=self.members, store=self.watermarks, privacy=self.privacy)
+        self.receipts = ChatReceipts(database, members=self.members, store=self.watermarks, users=self.users)
         self.online = OnlineUsers()
         self.presence = Presence(
             self.online,

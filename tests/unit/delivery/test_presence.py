@@ -1,5 +1,6 @@
 """Presence for connections that watch it."""
 
+import asyncio
 from collections.abc import Collection, Iterable
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ class FakePresence:
         self.members = {ADA, BOB}
 
     async def members_among(self, chat_id: ChatId, viewer_id: UserId, user_ids: Iterable[UserId]) -> set[UserId]:
+        await asyncio.sleep(0)  # as a read of the store
         if viewer_id not in self.members:
             raise ChatNotFound
         return self.members & {viewer_id, *user_ids}
@@ -95,6 +97,23 @@ async def test_at_most_two_hundred_are_watched_in_all_and_a_new_list_replaces_th
         await watching.watch(BOB, chat_id=ChatId("other"))
     await watching.watch(BOB)
     await watching.watch(*many[1:], chat_id=ChatId("other"))
+    assert watching.watchers._counts.total() == MAX_WATCHED
+
+
+async def test_lists_of_several_chats_that_are_read_at_the_same_time_all_count(watching: Watching) -> None:
+    await asyncio.gather(watching.watch(BOB), watching.watch(BOB, chat_id=ChatId("other")))
+    assert watching.watchers._counts == {BOB: 2}
+    watching.watchers.leave(SOCKET)
+    assert (watching.watchers._watchers, watching.watchers._counts) == ({}, {})
+
+
+async def test_the_limit_holds_for_lists_that_are_read_at_the_same_time(watching: Watching) -> None:
+    many = [UserId(str(number)) for number in range(MAX_WATCHED)]
+    watching.presence.members |= set(many)
+    results = await asyncio.gather(
+        watching.watch(*many), watching.watch(*many, chat_id=ChatId("other")), return_exceptions=True
+    )
+    assert [type(result) for result in results] == [type(None), Invalid]
     assert watching.watchers._counts.total() == MAX_WATCHED
 
 

@@ -108,6 +108,12 @@ class TestReceipts:
             seen = chat.receipts(viewer)
             assert seen == {viewer.user_id: marks(3, 3), other.user_id: {"last_acked_sequence": 3}}
 
+    def test_who_hides_after_having_been_seen_is_hidden_at_once(self, chat: Chat) -> None:
+        chat.read(chat.bob, 3)
+        assert chat.receipts(chat.ada)[chat.bob.user_id] == marks(3, 3)
+        chat.hide(chat.bob, ProfileChange(read_receipts=False))
+        assert chat.receipts(chat.ada)[chat.bob.user_id] == {"last_acked_sequence": 3}
+
     def test_a_stranger_learns_nothing(self, chat: Chat) -> None:
         answer = chat.eve.get(f"/api/chats/{chat.chat_id}/receipts")
         assert (answer.status, answer.code) == (404, "chat_not_found")
