@@ -1,6 +1,7 @@
 """The audience of live frames: the connections of the members of small chats, and the gateways' channels.
 
-Reads the fanout's cache `chat_members:{chat}`, and fills it from DynamoDB where it is missing. Decides no right.
+Reads the fanout's cache `chat_members:{chat}`, and DynamoDB where that has nothing. Does not write that cache: a read
+that began before a removal and ended after it would bring the removed member back for everybody. Decides no right.
 """
 
 import asyncio
@@ -10,13 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import redis.asyncio
 
-from delivery.stores.connections import MEMBERS_TTL, deliver_channel, members_key
+from delivery.stores.connections import MEMBERS_TTL, deliver_channel, members_key, user_key
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.redis.client import naming_failures
 
 MAX_MEMBERS = 100
 LARGE_CAPACITY = 10_000
 CONCURRENT_READS = 8
+LOCAL_TTL = 2.0
+"""Seconds for which members that were read from DynamoDB are kept here."""
+LOCAL_CAPACITY = 10_000
 _UNKNOWN, _LARGE = 0, 1
 
 # For each chat: 0 if its members are not cached, 1 if there are too many, else the members' connections, without those
@@ -60,6 +64,7 @@ class Audience:
         self._list_members = list_members
         self._monotonic = monotonic
         self._reading = asyncio.Semaphore(CONCURRENT_READS)
+        self._local: OrderedDict[ChatId, tuple[float, Sequence[UserId]]] = OrderedDict()
         # Chats that have more than `MAX_MEMBERS`, and until when that is taken for granted.
         self._large: OrderedDict[ChatId, float] = OrderedDict()
 
@@ -70,8 +75,7 @@ class Audience:
         found = dict(zip(asked, await self._look_up(asked), strict=True)) if asked else {}
         unknown = [addressee for addressee, answer in found.items() if answer == _UNKNOWN]
         if unknown:
-            await asyncio.gather(*map(self._fill, {chat_id for chat_id, _ in unknown}))
-            found |= zip(unknown, await self._look_up(unknown), strict=True)
+            found |= await self._look_up_uncached(unknown)
         for (chat_id, _), answer in found.items():
             if answer == _LARGE:
                 self._remember_large(chat_id, now + MEMBERS_TTL)
@@ -93,15 +97,36 @@ class Audience:
             )
         return found
 
-    async def _fill(self, chat_id: ChatId) -> None:
+    async def _look_up_uncached(self, addressees: Sequence[Addressee]) -> dict[Addressee, int | list[bytes]]:
+        """For chats that Redis does not know: their members are read from DynamoDB."""
+        chats = list(dict.fromkeys(chat_id for chat_id, _ in addressees))
+        members = dict(zip(chats, await asyncio.gather(*map(self._read_members, chats)), strict=True))
+        found: dict[Addressee, int | list[bytes]] = {
+            addressee: _LARGE for addressee in addressees if len(members[addressee[0]]) > MAX_MEMBERS
+        }
+        users = {
+            (chat_id, user_id): [user_key(member) for member in members[chat_id] if member != user_id]
+            for chat_id, user_id in addressees
+            if (chat_id, user_id) not in found
+        }
+        with naming_failures():
+            async with self._client.pipeline(transaction=False) as pipe:
+                asked = [addressee for addressee, keys in users.items() if keys]
+                for addressee in asked:
+                    pipe.sunion(users[addressee])
+                return found | dict(zip(asked, await pipe.execute(), strict=True))
+
+    async def _read_members(self, chat_id: ChatId) -> Sequence[UserId]:
+        until, members = self._local.get(chat_id, (0.0, ()))
+        if until > self._monotonic():
+            return members
         async with self._reading:
             members = await self._list_members(chat_id)
-        if members:
-            with naming_failures():
-                async with self._client.pipeline(transaction=True) as pipe:
-                    pipe.sadd(members_key(chat_id), *members)
-                    pipe.expire(members_key(chat_id), MEMBERS_TTL)
-                    await pipe.execute()
+        self._local.pop(chat_id, None)
+        self._local[chat_id] = (self._monotonic() + LOCAL_TTL, members)
+        if len(self._local) > LOCAL_CAPACITY:
+            self._local.popitem(last=False)
+        return members
 
     def _remember_large(self, chat_id: ChatId, until: float) -> None:
         self._large.pop(chat_id, None)

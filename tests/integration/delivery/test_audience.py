@@ -54,11 +54,23 @@ class TestAudience:
             assert (sorted(everyone), others) == (["gw.1", "gw.2", "gw.3"], ["gw.3"])
         assert chats.reads == [SMALL]
 
+    async def test_members_that_were_read_are_not_written_to_the_cache_of_everybody(
+        self, client: "redis.asyncio.Redis"
+    ) -> None:
+        """The read may be older than an invalidation by the fanout."""
+        chats, now = Chats(), 100.0
+        audience = Audience(client, list_members=chats.list_members, monotonic=lambda: now)
+        await ConnectionRegistry(client, gateway_id="gw").register([registration(BOB, "3")])
+        assert await audience.connections_of([(SMALL, None)]) == [["gw.3"]]
+        assert not await client.exists(f"chat_members:{SMALL}")
+        chats.members[SMALL] = [ADA]
+        now += 3
+        assert await audience.connections_of([(SMALL, None)]) == [[]]
+
     async def test_a_large_chat_has_no_audience_and_is_not_asked_for_again(self, client: "redis.asyncio.Redis") -> None:
         chats, now = Chats(), 100.0
         audience = Audience(client, list_members=chats.list_members, monotonic=lambda: now)
         assert await audience.connections_of([(LARGE, None)]) == [[]]
-        await client.delete(f"chat_members:{LARGE}")
         chats.members[LARGE] = [ADA]
         assert await audience.connections_of([(LARGE, None)]) == [[]]
         assert chats.reads == [LARGE]
