@@ -58,6 +58,8 @@ def test_staff_finds_a_person_by_phone_and_revokes_a_session(
     page.get_by_label("Id or phone number").fill(phone_number)
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="Ann").click()
+    erase = page.get_by_role("button", name="Erase for ever")
+    expect(erase, "its text is white").not_to_have_css("background-color", "rgba(0, 0, 0, 0)")
     session = page.get_by_role("row").filter(has_text=ann.device.session_id)
     session.get_by_label("Reason").fill("the phone was stolen")
     session.get_by_role("button", name="Revoke").click()
