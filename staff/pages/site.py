@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -28,7 +30,7 @@ from staff.pages.engines import EnginesPage
 from staff.pages.login import EnrolmentForm, StaffLoginForm, may_enrol, qr_code
 from staff.pages.people import PeoplePage, PersonPage
 from staff.services import second_factor
-from staff.services.audit_log import Actor
+from staff.services.audit_log import Act, Actor, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,14 @@ class StaffSite(AdminSite):
         if self._requires_totp and may_enrol(request.user):
             return redirect("admin:totp")
         return super().login(request, extra_context)
+
+    @method_decorator(transaction.atomic)
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        response = super().password_change(request, extra_context)
+        if response.status_code == HTTPStatus.FOUND:
+            actor = self.actor_of(request)
+            record(Act(actor, "change_password", actor.name, "their own"))
+        return response
 
     @method_decorator((never_cache, csrf_protect))
     def enrol(self, request: HttpRequest) -> HttpResponseBase:

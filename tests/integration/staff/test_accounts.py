@@ -95,6 +95,16 @@ class TestAccounts:
         assert not User.objects.filter(username="alan").exists()
         assert records() == [("grace", "delete_account", "alan", "has left", "127.0.0.1")]
 
+    def test_whoever_changes_their_own_password_is_recorded(self, site: Site) -> None:
+        client = site.client("support", username="alan")
+        body = {"old_password": "wrong", "new_password1": NEW_PASSWORD, "new_password2": NEW_PASSWORD}
+        assert client.post("/admin/password_change/", body).status_code == 200
+        assert not AuditRecord.objects.filter(action="change_password").exists()
+        assert client.post("/admin/password_change/", {**body, "old_password": PASSWORD}).status_code == 302
+        assert User.objects.get(username="alan").check_password(NEW_PASSWORD)
+        found = AuditRecord.objects.get(action="change_password")
+        assert (found.actor, found.target, found.source) == ("alan", "alan", "127.0.0.1")
+
 
 class TestReasons:
     @pytest.mark.parametrize("reason", ["", "   ", "x" * 1001])
