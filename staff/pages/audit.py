@@ -2,8 +2,10 @@
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 
 from foundation.kernel.errors import Malformed
+from foundation.kernel.ids import is_chat_id, is_user_id
 from staff import permissions
 from staff.pages.base import PAGE_SIZE, StaffPage
 from staff.services.audit_log import list_records
@@ -19,7 +21,15 @@ class AuditPage(StaffPage):
         records = list_records(about=query, before=_position(request.GET.get("before", "")), limit=PAGE_SIZE + 1)
         shown = records[:PAGE_SIZE]
         before = shown[-1].pk if len(records) > PAGE_SIZE else None
-        return self.render(request, title="Audit log", query=query, records=shown, before=before)
+        pages = [(record, _page_of(record.target)) for record in shown]
+        return self.render(request, title="Audit log", query=query, records=pages, before=before)
+
+
+def _page_of(target: str) -> str | None:
+    """The page of the person or the chat with this id."""
+    if is_user_id(target):
+        return reverse("admin:person", args=[target])
+    return reverse("admin:chat", args=[target]) if is_chat_id(target) else None
 
 
 def _position(text: str) -> int | None:

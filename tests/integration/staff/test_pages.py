@@ -13,6 +13,7 @@ from config.wiring.demo import demo_of
 from config.wiring.staff import desk_of
 from delivery.domain import Mark
 from foundation.kernel.ids import UserId
+from messaging.domain import Action, Draft, Kind
 from staff.models import AuditRecord
 from tests.integration.staff.site import Site
 
@@ -228,6 +229,18 @@ class TestChats:
         assert "a private word" not in other.get(site.chat_page).content.decode()
         assert AuditRecord.objects.get(action="read_messages").reason == "report 17"
 
+    def test_a_reaction_names_its_message_and_shows_its_emoji_to_readers_alone(self, site: Site) -> None:
+        reaction = Draft(
+            site.chat_id, site.bob, "", kind=Kind.REACTION, target=1, emoji="\N{THUMBS UP SIGN}", action=Action.ADD
+        )
+        site.web.clients.loop.run(site.web.messaging.committer.send(reaction))
+        client = client_of(site, "support")
+        page = client.get(site.chat_page).content.decode()
+        assert "<td>reaction (add) on 1</td>" in page
+        assert "\N{THUMBS UP SIGN}" not in page
+        act(client, site, "read")
+        assert "\N{THUMBS UP SIGN}" in client.get(site.chat_page).content.decode()
+
     def test_a_moderator_deletes_a_message_for_everybody(self, site: Site) -> None:
         client = client_of(site, "moderator")
         assert act(client, site, "delete_entry").status_code == 302
@@ -257,6 +270,24 @@ class TestEveryPage:
         assert "unsafe" not in policy
         assert "default-src 'none'" in policy
         assert not re.search(r"<script>|<style|\sstyle=|\son[a-z]+=", answer.content.decode())
+
+    def test_times_name_their_zone(self, site: Site) -> None:
+        client = site.client(is_superuser=True)
+        act(client, site, "suspend")
+        for path in ("/admin/audit/", site.person_page, site.chat_page, f"/admin/people/?q={site.ada}"):
+            page = client.get(path).content.decode()
+            assert re.search(r"\d\d:\d\d:\d\d UTC", page)
+            assert not re.search(r"\d\d:\d\d:\d\d(?! UTC|\.\d+Z|Z|\d)", page)
+
+    def test_the_audit_log_links_to_people_and_chats(self, site: Site) -> None:
+        client = site.client("operator")
+        act(client, site, "suspend")
+        act(client, site, "read")
+        act(client, site, "drain")
+        page = client.get("/admin/audit/").content.decode()
+        assert f'<a href="{site.person_page}">{site.ada}</a>' in page
+        assert f'<a href="{site.chat_page}">{site.chat_id}</a>' in page
+        assert f"<td>{GATEWAY}</td>" in page
 
     def test_the_audit_log_cannot_be_changed(self, site: Site) -> None:
         client = site.client(is_superuser=True)
