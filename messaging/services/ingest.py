@@ -45,7 +45,7 @@ MEMBER_TTL = 30.0
 """Seconds. Bounds how long a membership counts that was deleted without a departure, by hand or by an old version."""
 CAUTIOUS_FOR = 2.0
 """Seconds without skipped reads after a repeated message: after an outage most clients repeat theirs."""
-CONTENDED_FOR = 10.0
+CONTENDED_FOR = 3.0
 """Seconds in which a chat shares nothing after another process wrote to it at the same time."""
 CONTENDED_CHATS = 10_000
 

@@ -18,7 +18,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SERVICES = (ROOT / "deploy/aws/services.yaml").read_text()
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 UNIT_ENVIRONMENT = (ROOT / "deploy/systemd/parley.env.example").read_text()
-OURS = ("web-1", "web-2", "fanout-1", "fanout-2", "setup")
+OURS = ("web-1", "web-2", "fanout-1", "fanout-2", "watch", "setup")
 # Read by libraries: Django, botocore, Python.
 OF_LIBRARIES = {"DJANGO_SETTINGS_MODULE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PATH", "PYTHONUNBUFFERED"}
 SECRET = "Zq3vT8xLw0RkYb7nHs2mEf5uJd9aPcG4oXi6tVr1BhWyKlNzQpSgDjMeUaCfOxIT"
@@ -103,6 +103,16 @@ class TestCommands:
     @pytest.mark.parametrize(("where", "command"), list(commands()), ids=lambda value: str(value)[:60])
     def test_each_exists_with_its_options(self, where: str, command: list[str]) -> None:
         assert options_of(command)
+
+    def test_every_deployment_runs_the_watch(self) -> None:
+        watching = {where for where, command in commands() if command[2:] == ["reconcile", "--watch"]}
+        assert watching == {"compose watch", "parley-watch.service", "services.yaml"}
+        assert "parley-watch.service" in (ROOT / "deploy/systemd/parley.target").read_text()
+
+    def test_the_topics_of_compose_ask_for_no_more_replicas_than_it_has_brokers(self) -> None:
+        [create_topics] = [command for _, command in commands() if command[2] == "create_topics"]
+        assert options_of(create_topics)["replication"] is None
+        assert [name for name in COMPOSE["services"] if "kafka" in name] == ["kafka"]
 
     def test_the_ports_are_those_that_the_probes_ask(self) -> None:
         proxied = (ROOT / "deploy/compose/Caddyfile").read_text()
