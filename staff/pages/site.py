@@ -81,6 +81,9 @@ class StaffSite(AdminSite):
         is_verified: bool = request.user.is_verified()  # type: ignore[union-attr]
         return is_verified or not (self._requires_totp or user_has_device(request.user))
 
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().each_context(request), "may_enrol": may_enrol(request.user)}
+
     def get_urls(self) -> list[URLPattern | URLResolver]:
         pages = [
             path(entry.route, self.admin_view(entry.page.as_view(site=self, desk=self._desk)), name=entry.name)

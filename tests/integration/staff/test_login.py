@@ -101,6 +101,21 @@ class TestSecondFactor:
         assert is_inside(client)
         assert AuditRecord.objects.filter(action="enrol_device", actor=name).exists()
 
+    def test_where_it_is_optional_a_link_leads_accounts_without_a_device_to_the_enrolment(
+        self, site: Site, name: str
+    ) -> None:
+        client = Client()
+        log_in(client, name)
+        for page in ("/admin/", "/admin/people/"):
+            assert 'href="/admin/totp/"' in client.get(page).content.decode()
+        assert "otpauth://totp/" in client.get("/admin/totp/").content.decode()
+        device = TOTPDevice.objects.get(user__username=name)
+        assert client.post("/admin/totp/", {"otp_token": token_of(device)}).status_code == 302
+        for page in ("/admin/", "/admin/people/"):
+            answer = client.get(page)
+            assert answer.status_code == 200
+            assert 'href="/admin/totp/"' not in answer.content.decode()
+
     def test_strangers_cannot_enrol(self, site: Site, strict: None) -> None:
         assert Client().get("/admin/totp/").status_code == 302
         assert not TOTPDevice.objects.exists()
