@@ -63,6 +63,7 @@ import django
 django.setup()
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import Resolver404, resolve
+from config.wiring.demo import demo_of
 from config.wiring.web import web
 assert resolve("/").func.view_initkwargs["embedded"] is False
 for path in ("/api/demo/login", "/api/demo/people"):
@@ -72,7 +73,7 @@ for path in ("/api/demo/login", "/api/demo/people"):
         continue
     raise SystemExit(f"{path} is routed")
 try:
-    web().demo
+    demo_of(web())
 except ImproperlyConfigured as error:
     print(error)
 """
