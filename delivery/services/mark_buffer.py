@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import logging
 import time
+from collections import Counter as Counts
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -35,6 +36,8 @@ CONCURRENT_WRITES = 8
 # messages do not wait behind them.
 BACKLOG_PER_WRITE = 64
 MAX_WAITING = 50_000
+MAX_WAITING_PER_USER = 2_000
+"""A share: one user's marks do not keep others' waiting."""
 MAX_RECENT = 50_000
 # The devices of a user may mark different sequences of one chat; bounds those that are kept.
 MAX_CLAIMS = 8
@@ -52,6 +55,7 @@ class MarkBuffer:
         self._watermarks = watermarks
         self._monotonic = monotonic
         self._waiting: dict[Pair, Claims] = {}
+        self._waiting_of: Counts[UserId] = Counts()
         # Of those, the pairs to be written now, in order, and a heap of the others with the time from which they are.
         self._due: dict[Pair, None] = {}
         self._delayed: list[tuple[float, Pair]] = []
@@ -85,9 +89,10 @@ class MarkBuffer:
             return
         claims = self._waiting.get(pair)
         if claims is None:
-            if len(self._waiting) >= MAX_WAITING:
+            if len(self._waiting) >= MAX_WAITING or self._waiting_of[user_id] >= MAX_WAITING_PER_USER:
                 raise Unavailable("Too many marks wait; send it again later", retry_after=1.0)
             claims = self._waiting[pair] = {}
+            self._waiting_of[user_id] += 1
             self._enqueue(pair, written_at + INTERVAL)
         claims[mark, sequence] = on_refused
         if is_unread and known.read is None:
@@ -156,6 +161,9 @@ class MarkBuffer:
         for pair in list(islice(self._due, PAIRS_PER_WRITE)):
             del self._due[pair]
             batch[pair] = self._waiting.pop(pair)
+            self._waiting_of[pair[0]] -= 1
+            if not self._waiting_of[pair[0]]:
+                del self._waiting_of[pair[0]]
             self._remember(pair, now, Marks())
         WAITING.set(len(self._waiting))
         return batch

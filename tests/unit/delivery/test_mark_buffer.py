@@ -4,11 +4,19 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import cast
 
+import pytest
+
 from delivery.domain import Mark, Marks, Pair
-from delivery.services.mark_buffer import BACKLOG_PER_WRITE, CONCURRENT_WRITES, PAIRS_PER_WRITE, MarkBuffer
+from delivery.services.mark_buffer import (
+    BACKLOG_PER_WRITE,
+    CONCURRENT_WRITES,
+    MAX_WAITING_PER_USER,
+    PAIRS_PER_WRITE,
+    MarkBuffer,
+)
 from delivery.services.watermarks import Claim, Outcome, Watermarks
 from foundation.kernel.clock import SystemClock
-from foundation.kernel.errors import ParleyError
+from foundation.kernel.errors import ParleyError, Unavailable
 from foundation.kernel.ids import ChatId, IdFactory, UserId
 
 USER = UserId("user_1")
@@ -92,6 +100,21 @@ async def test_what_arrives_during_a_write_is_coalesced_and_written_after_it() -
     await buffer.close()
     assert store.written == {(USER, chat_id): Marks(acked=5, read=4)}
     assert store.writes == [(USER, chat_id)] * 2
+
+
+async def test_one_user_has_a_share_of_what_waits_and_others_go_on() -> None:
+    store = SlowWatermarks()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    *known, one_more = chats(MAX_WAITING_PER_USER + 1)
+    for chat_id in known:
+        put(buffer, chat_id, 1)
+    with pytest.raises(Unavailable):
+        put(buffer, one_more, 1)
+    buffer.put(UserId("user_2"), one_more, Mark.ACKED, 1, on_refused=refuse)
+    store.released.set()
+    await buffer.close()
+    assert len(store.written) == MAX_WAITING_PER_USER + 1
+    put(buffer, one_more, 2)
 
 
 async def test_marks_of_one_moment_share_a_batch() -> None:
