@@ -12,6 +12,7 @@ from delivery.gateway.sockets import Socket
 from delivery.gateway.typing import TypingForwarder
 from delivery.services.presence import Presence
 from delivery.services.privacy import PrivacySettings
+from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import UserId
 
 log = logging.getLogger(__name__)
@@ -78,5 +79,7 @@ class LiveUpdates:
     async def _run(self, work: Awaitable[None]) -> None:
         try:
             await work
+        except Unavailable as error:
+            log.warning("a live update was dropped: %s", error.detail)
         except Exception:
             log.exception("a live update failed")

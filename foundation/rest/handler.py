@@ -89,11 +89,13 @@ async def _send(send: Send, response: HttpResponseBase) -> None:
     headers = [(name.encode("ascii"), value.encode("latin1")) for name, value in response.items()]
     headers += [(b"Set-Cookie", cookie.output(header="").strip().encode()) for cookie in response.cookies.values()]
     if isinstance(response, StreamingHttpResponse):
-        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        async for piece in response:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-        response.close()
+        try:
+            await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+            async for piece in response:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            response.close()
     elif isinstance(response, HttpResponse):
         body = response.content
         if not response.has_header("Content-Length"):
