@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 
 class Clock(Protocol):
@@ -33,3 +33,12 @@ def from_iso(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no UTC offset")
     return moment.astimezone(UTC)
+
+
+def is_iso(value: object) -> TypeGuard[str]:
+    """Whether it is a text that `from_iso` reads."""
+    try:
+        from_iso(value)  # type: ignore[arg-type]
+    except (ValueError, OverflowError, TypeError):
+        return False
+    return True

@@ -1,10 +1,13 @@
 """The client's IP address (ADR-011)."""
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.http import HttpRequest
 from rest_framework.request import Request
+
+IPV6_NETWORK_BITS = 64
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -22,6 +25,11 @@ class ClientAddress:
         """The IP address, or an empty string for a connection without one, such as a Unix socket."""
         return self.resolve(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
 
+    def of_scope(self, scope: Mapping[str, Any]) -> str:
+        """The same of an ASGI request."""
+        forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        return self.resolve((scope.get("client") or ("",))[0], b",".join(forwarded).decode("latin1"))
+
     def resolve(self, peer: str, forwarded_for: str) -> str:
         """The same from the address of the connection and the value of `X-Forwarded-For`."""
         address = _parse(peer)
@@ -38,6 +46,14 @@ class ClientAddress:
 
     def _is_trusted(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self._trusted)
+
+
+def client_of(address: str) -> str:
+    """What limits count: the address, and of IPv6 its network of 64 bits, because one client has all of those."""
+    parsed = _parse(address.partition("%")[0])
+    if parsed is None or parsed.version == 4:
+        return address if parsed is None else str(parsed)
+    return str(ipaddress.ip_network((int(parsed), IPV6_NETWORK_BITS), strict=False))
 
 
 def is_loopback(address: str) -> bool:

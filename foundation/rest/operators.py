@@ -12,14 +12,11 @@ from foundation.rest.routing import ViewFunction
 
 
 class OperatorAccess:
-    """Recognizes operators by the port that they connect to, which the network protects.
-
-    Without a port for them, `is_public` decides: everybody is an operator, or nobody.
-    """
+    """Recognizes operators by the port that they connect to, which the network protects; or by none, if `is_public`."""
 
     def __init__(self, port: int | None, *, is_public: bool) -> None:
         self._port = port
-        self._is_public = is_public and not port
+        self._is_public = is_public
 
     def allows(self, request: HttpRequest) -> bool:
         return self._is_public or (self._port is not None and request.META.get("SERVER_PORT") == str(self._port))

@@ -15,7 +15,12 @@ from foundation.rest.problems import problem
 class PlainView(View):
     """Django's `View`, with a 405 as `application/problem+json`. Read-only, so CSRF checks are off."""
 
-    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """The response, or for an asynchronous view a coroutine that returns it, as Django's."""
         response = problem(MethodNotAllowed())
         response["Allow"] = ", ".join(name.upper() for name in self.http_method_names if hasattr(self, name))
-        return response
+        return _returning(response) if self.view_is_async else response
+
+
+async def _returning(response: HttpResponse) -> HttpResponse:
+    return response

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 
@@ -32,6 +32,7 @@ STATUS: Mapping[type[errors.ParleyError], int] = {
 }
 _FROM_DRF: Mapping[type[Exception], type[errors.ParleyError]] = {
     drf.ParseError: errors.Malformed,
+    SuspiciousOperation: errors.Malformed,
     drf.NotAuthenticated: errors.Unauthenticated,
     drf.AuthenticationFailed: errors.Unauthenticated,
     drf.PermissionDenied: errors.Forbidden,

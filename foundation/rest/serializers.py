@@ -1,12 +1,15 @@
 """Base classes of strict request bodies: no unknown fields, no type coercion."""
 
 from collections.abc import Mapping
+from heapq import nsmallest
 from typing import Any
 
 from rest_framework import serializers
 
 MAX_PAGE_SIZE = 200
 DEFAULT_PAGE_SIZE = 50
+MAX_NAMED_FIELDS = 20
+"""An answer names at most this many unknown fields: a body can hold tens of thousands."""
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -14,9 +17,10 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
-            unknown = sorted(set(map(str, data)) - set(self.fields))
+            unknown = set(map(str, data)) - set(self.fields)
             if unknown:
-                raise serializers.ValidationError({name: ["Unknown field."] for name in unknown})
+                named = nsmallest(MAX_NAMED_FIELDS, unknown)
+                raise serializers.ValidationError({name: ["Unknown field."] for name in named})
         return super().to_internal_value(data)
 
 
@@ -48,6 +52,19 @@ class WholeNumberField(serializers.IntegerField):
         if type(data) is not int:
             raise serializers.ValidationError("Must be a whole number.")
         return int(super().to_internal_value(data))
+
+
+class BoundedListField(serializers.ListField):
+    """A list of at most `max_length` elements. Counts them before it looks at any, because each costs time."""
+
+    def __init__(self, *, max_length: int, **options: Any) -> None:
+        super().__init__(max_length=max_length, **options)
+        self._most = max_length
+
+    def run_child_validation(self, data: Any) -> Any:
+        if len(data) > self._most:
+            self.fail("max_length", max_length=self._most)
+        return super().run_child_validation(data)
 
 
 class PageQuery(StrictSerializer):

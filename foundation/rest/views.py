@@ -18,7 +18,7 @@ from foundation.kernel.caller import Caller
 from foundation.rest.authentication import BearerAuthentication, Verify
 from foundation.rest.json import JsonRenderer
 from foundation.rest.threads import API_THREADS, run_in_thread
-from foundation.rest.throttling import READS, WRITES, UserLimits
+from foundation.rest.throttling import READS, WRITES, PublicLimits, UserLimits
 
 T = TypeVar("T")
 
@@ -113,9 +113,14 @@ class ParleyView(APIView):
 
 
 class PublicView(ParleyView):
-    """A view that requires no token."""
+    """A view that requires no token. Its requests count for their address."""
 
     permission_classes: ClassVar[list[type[AllowAny]]] = [AllowAny]  # type: ignore[misc]
+    public_limits: PublicLimits | None = None
+
+    async def _charge(self, request: Request) -> None:
+        if self.public_limits is not None:
+            await self.public_limits.take_address(request)
 
 
 def _validate(serializer: type[Serializer[Any]], data: Any) -> Mapping[str, Any]:

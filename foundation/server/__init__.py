@@ -1,2 +1,5 @@
-"""The `web` process under daphne: limits, sockets, shutdown. Each module that uses a library's private parts is named
-after the library."""
+"""The `web` process under daphne: limits, sockets, shutdown.
+
+Private parts of libraries: `autobahn` and `twisted` use them for speed, with a switch; `http`, `sockets` and `daphne`
+for limits and shutdown, without one, because switching protection off would remove it (ADR-017).
+"""

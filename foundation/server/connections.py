@@ -1,14 +1,13 @@
 """How many connections an address may hold at once."""
 
-import ipaddress
 from collections import Counter as Tally
 from collections.abc import Callable
 
 from prometheus_client import Counter
 
-REFUSED = Counter("parley_connections_refused_total", "Connections refused because their address held too many.")
+from foundation.rest.addresses import client_of
 
-IPV6_NETWORK_BITS = 64
+REFUSED = Counter("parley_connections_refused_total", "Connections refused because their address held too many.")
 
 
 class ConnectionsPerAddress:
@@ -26,7 +25,7 @@ class ConnectionsPerAddress:
         """Count a connection until its slot is released. None if the address holds as many as it may."""
         if self._is_exempt(address):
             return Slot(None, self._held)
-        client = _client(address)
+        client = client_of(address)
         if self._held[client] >= self._limit:
             REFUSED.inc()
             return None
@@ -34,7 +33,7 @@ class ConnectionsPerAddress:
         return Slot(client, self._held)
 
     def held(self, address: str) -> int:
-        return self._held[_client(address)]
+        return self._held[client_of(address)]
 
 
 class Slot:
@@ -53,12 +52,3 @@ class Slot:
         self._held[client] -= 1
         if not self._held[client]:
             del self._held[client]
-
-
-def _client(address: str) -> str:
-    if ":" not in address:
-        return address
-    try:
-        return str(ipaddress.ip_network((address.partition("%")[0], IPV6_NETWORK_BITS), strict=False))
-    except ValueError:
-        return address

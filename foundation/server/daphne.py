@@ -1,4 +1,8 @@
-"""daphne with Parley's HTTP, sockets and shutdown: on SIGTERM the gateway closes its sockets first."""
+"""daphne with Parley's HTTP, sockets and shutdown.
+
+On SIGTERM a port that other processes share is left to them, then the gateway closes its sockets. A port of this
+process alone is served to the end: there is nobody else to take its connections.
+"""
 
 import asyncio
 import logging
@@ -9,12 +13,13 @@ from typing import Any
 import daphne.server
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 
 from foundation.kernel.tuning import tune_gc
 from foundation.server.autobahn import FastFlowControl, FastSocket
 from foundation.server.extension import SOCKET_EXTENSION
-from foundation.server.http import HttpLimits, ParleyFactory
+from foundation.server.http import CompleteHeaders, HttpLimits, ParleyFactory
+from foundation.server.listening import is_shared
 from foundation.server.sockets import FlowControl, ParleySocket
 
 log = logging.getLogger(__name__)
@@ -36,6 +41,7 @@ class ParleyServer(Server):  # type: ignore[misc]
         self,
         *args: Any,
         limits: HttpLimits,
+        complete_headers: CompleteHeaders,
         before_shutdown: Callable[[], Awaitable[None]],
         fast_sockets: bool,
         **options: Any,
@@ -44,14 +50,21 @@ class ParleyServer(Server):  # type: ignore[misc]
         timeouts = {"websocket_timeout": -1, "websocket_handshake_timeout": HANDSHAKE_SECONDS}
         super().__init__(*args, server_name="parley", **timeouts, **sizes, **options)
         self.limits = limits
+        self.complete_headers = complete_headers
         self._before_shutdown = before_shutdown
         self._fast_sockets = fast_sockets
+        self._shared_ports: list[Any] = []
 
     def run(self) -> None:
         daphne.server.HTTPFactory = ParleyFactory
         WebSocketFactory.protocol = FastSocket if self._fast_sockets else ParleySocket
         tune_gc()
         super().run()
+
+    def listen_success(self, port: Any) -> None:
+        super().listen_success(port)
+        if is_shared(port.socket):
+            self._shared_ports.append(port)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         if isinstance(protocol, ParleySocket):
@@ -76,7 +89,10 @@ class ParleyServer(Server):  # type: ignore[misc]
             self._forget(protocol)
 
     def kill_all_applications(self) -> Any:
-        shutdown = Deferred.fromFuture(asyncio.ensure_future(self._before_shutdown()))
+        shutdown = DeferredList([maybeDeferred(port.stopListening) for port in self._shared_ports])
+        if self._shared_ports:
+            log.info("no new connections are accepted: the port is left to the processes that share it")
+        shutdown.addCallback(lambda _: Deferred.fromFuture(asyncio.ensure_future(self._before_shutdown())))
         shutdown.addErrback(lambda failure: log.error("the gateway did not shut down cleanly: %s", failure))
         shutdown.addCallback(lambda _: self._cancel_all_applications())
         return shutdown

@@ -5,7 +5,7 @@ Does for the API what Django's security middleware does for `/admin/`, without a
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -46,6 +46,7 @@ HEADERS: Sequence[Header] = (
 class EdgeOptions:
     """`https_only` redirects to HTTPS, except paths that match one of `https_exempt`.
 
+    `probes` are paths that are asked by address, without TLS: a load balancer names the process's address as `Host`.
     `trusts_forwarded_proto`: a proxy terminates TLS and says so. With `hsts_seconds`, browsers keep to HTTPS.
     """
 
@@ -53,12 +54,13 @@ class EdgeOptions:
     allowed_origins: Sequence[str]
     https_only: bool = False
     https_exempt: Sequence[str] = ()
+    probes: Collection[str] = ()
     trusts_forwarded_proto: bool = False
     hsts_seconds: int = 0
 
 
 class Edge:
-    """Refuses unknown hosts and answers preflight requests itself; other requests reach the application."""
+    """Refuses unknown hosts, except to probes, and answers preflight requests; other requests reach the application."""
 
     def __init__(self, application: Callable[..., Awaitable[None]], options: EdgeOptions) -> None:
         self._application = application
@@ -71,23 +73,34 @@ class Edge:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         asked = _Asked.read(scope["headers"])
-        is_secure = scope.get("scheme") == "https" or (
-            self._options.trusts_forwarded_proto and asked.forwarded_proto.split(b",")[0].strip() == b"https"
-        )
-        origin = asked.origin if asked.origin is not None and self._allows(asked.origin) else None
+        is_secure = scope.get("scheme") == "https" or self._is_secure(asked)
+        origin = self._allowed_origin(asked)
         REQUEST_ID.set(asked.request_id)
         TRACEPARENT.set(asked.traceparent)
         send = _adding(send, self._headers(asked.request_id, origin=origin, is_secure=is_secure))
         host = asked.host or str((scope.get("server") or ("",))[0]).encode()
-        if not self._is_known_host(host):
+        is_probe = scope["path"] in self._options.probes
+        if not is_probe and not self._is_known_host(host):
             log.error("Invalid HTTP_HOST header: %r.", host.decode("latin1"))
             await refuse(send, Malformed())
-        elif self._options.https_only and not is_secure and not self._is_exempt(scope["path"]):
+        elif self._options.https_only and not is_secure and not is_probe and not self._is_exempt(scope["path"]):
             await _redirect(send, host, scope)
         elif scope["method"] == "OPTIONS" and asked.is_preflight:
             await _answer_preflight(send, is_allowed=origin is not None)
         else:
             await self._application(scope, receive, send)
+
+    def complete(self, asked: Iterable[Header], own: Sequence[Header], status: int) -> list[Header]:
+        """The headers of an answer that the server makes itself, before there is a request for an application."""
+        read = _Asked.read(asked)
+        headers = self._headers(read.request_id, origin=self._allowed_origin(read), is_secure=self._is_secure(read))
+        return _completed(own, status, headers)
+
+    def _is_secure(self, asked: "_Asked") -> bool:
+        return self._options.trusts_forwarded_proto and asked.forwarded_proto.split(b",")[0].strip() == b"https"
+
+    def _allowed_origin(self, asked: "_Asked") -> bytes | None:
+        return asked.origin if asked.origin is not None and self._allows(asked.origin) else None
 
     def _headers(self, request_id: str, *, origin: bytes | None, is_secure: bool) -> list[Header]:
         headers: list[Header] = [(b"x-request-id", request_id.encode())]
@@ -147,19 +160,21 @@ class _Asked:
 
 
 def _adding(send: Send, headers: Sequence[Header]) -> Send:
-    """Adds `headers`, and `HEADERS` and `no-store` unless the answer has its own."""
-
     async def send_with_headers(event: dict[str, Any]) -> None:
         if event["type"] == "http.response.start":
-            own = event.get("headers", [])
-            names = {name.lower() for name, _ in own}
-            missing = [header for header in HEADERS if header[0] not in names]
-            if NO_STORE[0] not in names and event["status"] != HTTPStatus.NOT_MODIFIED:
-                missing.append(NO_STORE)
-            event = {**event, "headers": [*own, *missing, *headers]}
+            event = {**event, "headers": _completed(event.get("headers", []), event["status"], headers)}
         await send(event)
 
     return send_with_headers
+
+
+def _completed(own: Sequence[Header], status: int, headers: Sequence[Header]) -> list[Header]:
+    """Adds `headers`, and `HEADERS` and `no-store` unless the answer has its own."""
+    names = {name.lower() for name, _ in own}
+    missing = [header for header in HEADERS if header[0] not in names]
+    if NO_STORE[0] not in names and status != HTTPStatus.NOT_MODIFIED:
+        missing.append(NO_STORE)
+    return [*own, *missing, *headers]
 
 
 async def _redirect(send: Send, host: bytes, scope: dict[str, Any]) -> None:

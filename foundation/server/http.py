@@ -5,7 +5,7 @@ claim (headers of proxies). HTTP/2 is never negotiated: it would bypass these li
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -16,8 +16,10 @@ from twisted.internet.tcp import Connection
 from twisted.web.http import HTTPChannel
 
 from foundation.kernel.errors import Malformed, ParleyError, RateLimited, TooLarge, Unavailable
+from foundation.rest import health
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.problems import problem
+from foundation.server.bodies import BodyBudget, HeldBody
 from foundation.server.connections import ConnectionsPerAddress, Slot
 from foundation.server.sockets import ParleySocket
 
@@ -37,6 +39,10 @@ FORWARDING_HEADERS = (
     b"X-Forwarded-Proto",
     b"X-Real-Ip",
 )
+Header = tuple[bytes, bytes]
+CompleteHeaders = Callable[[Iterable[Header], Sequence[Header], int], list[Header]]
+"""From a request's headers, an answer's own and its status to all headers of the answer."""
+PROBE_PATHS = frozenset(path.encode() for path in health.PATHS)
 _ERRORS: Mapping[int, type[ParleyError]] = {400: Malformed, 503: Unavailable}
 
 
@@ -51,6 +57,7 @@ class HttpLimits:
     request_seconds: float
     response_seconds: float
     connections: ConnectionsPerAddress
+    bodies: BodyBudget
     client_address: ClientAddress
 
 
@@ -58,6 +65,7 @@ class ParleyRequest(WebRequest):  # type: ignore[misc]
     """Holds a body up to the limit, never parses forms, and believes only our proxies."""
 
     slot: Slot | None = None
+    body: HeldBody | None = None
     pieces = 0
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -72,27 +80,34 @@ class ParleyRequest(WebRequest):  # type: ignore[misc]
         if self.pieces > MAX_BODY_PIECES:
             raise TooLarge(f"The body is sent in more than {MAX_BODY_PIECES} pieces")
         require_size(self.content.tell() + len(data), self.channel.limits)
+        if self.body is not None:
+            self.body.grow(len(data))
         self.content.write(data)
 
+    def admit_body(self) -> None:
+        """Count the request before its body arrives. Raises `RateLimited`."""
+        self._take_slot()
+        self.body = self.channel.limits.bodies.open(self._address())
+
     def process(self) -> Any:
-        transport, address = self.transport, self.channel.limits.client_address
-        peer, slot = getattr(self.client, "host", ""), self.channel.slot
-        headers = self.requestHeaders
+        transport, headers = self.transport, self.requestHeaders
         headers.removeHeader(ROOT_PATH_HEADER)
-        if address.is_proxy(peer):
-            hops = b",".join(headers.getRawHeaders(b"X-Forwarded-For", [])).decode("latin1")
-            slot = self.slot = self.channel.limits.connections.take(address.resolve(peer, hops))
-            if slot is None:
-                return self.answer(RateLimited("Too many connections from this address"))
-        else:
+        if not self._comes_by_proxy():
             for name in FORWARDING_HEADERS:
                 headers.removeHeader(name)
+        elif self.body is None and self.path not in PROBE_PATHS:
+            try:
+                self._take_slot()
+            except RateLimited as error:
+                return self.answer(error)
         if not all(value.isascii() for value in headers.getRawHeaders(b"Sec-WebSocket-Protocol", [])):
             self.channel.persistent = False
             return self.answer(Malformed("A subprotocol is not ASCII"))
         done = super().process()
         if isinstance(transport.protocol, ParleySocket):  # upgraded: the channel and this request see no more events
-            transport.protocol.on_connection_lost = slot.release
+            transport.protocol.on_connection_lost = (self.slot or self.channel.slot).release
+            if self.body is not None:
+                self.body.release()
         return done
 
     def finish(self) -> None:
@@ -112,11 +127,32 @@ class ParleyRequest(WebRequest):  # type: ignore[misc]
             self.channel.forceAbortClient()
             return
         response = problem(error)
-        headers = [(name.encode(), value.encode()) for name, value in response.items()]
+        headers = self.channel.complete(response, self)
         self.handle_reply({"type": "http.response.start", "status": response.status_code, "headers": headers})
         self.handle_reply({"type": "http.response.body", "body": response.content})
 
+    def _comes_by_proxy(self) -> bool:
+        is_proxy: bool = self.channel.limits.client_address.is_proxy(self._peer())
+        return is_proxy
+
+    def _take_slot(self) -> None:
+        """Count a forwarded address; the connection itself is counted already. Raises `RateLimited`."""
+        if self._comes_by_proxy():
+            self.slot = self.channel.limits.connections.take(self._address())
+            if self.slot is None:
+                raise RateLimited("Too many connections from this address")
+
+    def _address(self) -> str:
+        hops = b",".join(self.requestHeaders.getRawHeaders(b"X-Forwarded-For", [])).decode("latin1")
+        address: str = self.channel.limits.client_address.resolve(self._peer(), hops)
+        return address
+
+    def _peer(self) -> str:
+        return getattr(self.channel.getPeer(), "host", "")
+
     def _release(self) -> None:
+        if self.body is not None:
+            self.body.release()
         if self.slot is not None:
             self.slot.release()
 
@@ -145,10 +181,12 @@ class ParleyChannel(Channel):  # type: ignore[misc]
             self.setTimeout(self.limits.request_seconds)
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse a large body by its declared length, before Twisted sends `100 Continue`."""
+        """Refuse a body by its declared length and its sender, before Twisted sends `100 Continue`."""
         try:
             require_size(self.length or 0, self.limits)
-        except TooLarge as error:
+            if self.length != 0:
+                self.requests[-1].admit_body()
+        except ParleyError as error:
             self.refuse(error)
         else:
             super().allHeadersReceived()
@@ -156,7 +194,7 @@ class ParleyChannel(Channel):  # type: ignore[misc]
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         try:
             super().rawDataReceived(data)
-        except TooLarge as error:
+        except ParleyError as error:
             self.refuse(error)
 
     def refuse(self, error: ParleyError) -> None:
@@ -165,15 +203,30 @@ class ParleyChannel(Channel):  # type: ignore[misc]
         Read nothing more, so that the rest is never held. Closing at once instead would reset the connection, and
         the client might lose the answer.
         """
-        self.transport.write(_encode(problem(error)))
+        response = problem(error)
+        response["Connection"] = "close"
+        response["Content-Length"] = str(len(response.content))
+        self.transport.write(_encode(response, self.complete(response, self.requests[-1] if self.requests else None)))
         self.setTimeout(None)
         self.paused = True  # parse no more of what has been read
         self._networkProducer.unregisterProducer()
         self._networkProducer.pauseProducing()
         self._abortingCall = self.callLater(REFUSAL_SECONDS, self.forceAbortClient)
 
+    def complete(self, response: HttpResponse, request: ParleyRequest | None) -> list[Header]:
+        """The response's headers, and those that an application's answer to the request would have."""
+        sent = [] if request is None else request.requestHeaders.getAllRawHeaders()
+        asked = [(name.lower(), value) for name, values in sent for value in values]
+        own = [(name.encode(), value.encode()) for name, value in response.items()]
+        headers: list[Header] = self.factory.complete_headers(asked, own, response.status_code)
+        return headers
+
     def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
         self.refuse(Malformed())
+
+    def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Twisted would close the connection without an answer."""
+        self.refuse(Malformed(f"The request line or a header is longer than {self.MAX_LENGTH} bytes"))
 
     # Answers
 
@@ -226,6 +279,7 @@ class ParleyFactory(HTTPFactory):  # type: ignore[misc]
     def __init__(self, server: Any) -> None:
         super().__init__(server)
         self.limits: HttpLimits = server.limits
+        self.complete_headers: CompleteHeaders = server.complete_headers
         self.timeOut = self.limits.request_seconds
 
     def buildProtocol(self, addr: Any) -> ParleyChannel | None:  # noqa: N802 - Twisted's name
@@ -248,10 +302,7 @@ def require_size(size: int, limits: HttpLimits) -> None:
         raise TooLarge(f"The body is larger than {limits.body_bytes} bytes")
 
 
-def _encode(response: HttpResponse) -> bytes:
-    """The bytes of an answer after which the connection ends."""
-    response["Connection"] = "close"
-    response["Content-Length"] = str(len(response.content))
-    head = [f"HTTP/1.1 {response.status_code} {response.reason_phrase}"]
-    head += [f"{name}: {value}" for name, value in response.items()]
-    return "\r\n".join([*head, "", ""]).encode("latin1") + response.content
+def _encode(response: HttpResponse, headers: Iterable[Header]) -> bytes:
+    head = [f"HTTP/1.1 {response.status_code} {response.reason_phrase}".encode("latin1")]
+    head += [name + b": " + value for name, value in headers]
+    return b"\r\n".join([*head, b"", response.content])

@@ -1,5 +1,6 @@
-"""Where a `web` process listens: descriptions of endpoints, in Twisted's form."""
+"""Where a `web` process listens: addresses and descriptions of endpoints, in Twisted's form."""
 
+import ipaddress
 import socket
 
 # As many connections can wait to be accepted when all clients of a process reconnect at once.
@@ -26,3 +27,16 @@ def share_endpoint(host: str, port: int) -> str:
         dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
     )
     return f"fd:fileno={listener.detach()}"
+
+
+def is_shared(listener: socket.socket) -> bool:
+    """Whether other processes can listen on the port too."""
+    return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
+
+
+def listens_on_loopback(host: str) -> bool:
+    """Whether only this machine can connect. A name other than localhost may be any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,4 +1,7 @@
-"""WebSockets under daphne with flow control in both directions, by the public interfaces of Twisted and autobahn."""
+"""WebSockets under daphne with flow control in both directions and a pace.
+
+The pace needs the state of autobahn's parser (`data`, `current_frame`, `processData`), which is undocumented (ADR-017).
+"""
 
 import asyncio
 import logging

@@ -37,6 +37,10 @@ class TableBusy(StoreUnavailable):
     """DynamoDB is still creating or changing the table and accepts no other change."""
 
 
+class EndpointUnusable(StoreUnavailable):
+    """The environment does not say where DynamoDB is. The operator corrects it."""
+
+
 class ConditionFailed(Exception):
     """The condition of a write was not met. The caller translates it."""
 

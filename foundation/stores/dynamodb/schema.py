@@ -1,11 +1,11 @@
 """The eight tables as they should be, as they are, and the difference.
 
-`create_tables` and `check_schema` are thin commands over this module.
+The commands `create_tables` and `check_schema` use it.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from foundation.stores.dynamodb.database import Database
@@ -77,33 +77,51 @@ def expected(table: type[Table], capacities: Capacities = MODEL_CAPACITIES) -> T
     )
 
 
-def live(database: Database, table: type[Table]) -> TableSchema | None:
-    """The schema of the table that exists, or None."""
+def live(database: Database, table: type[Table], *, with_features: bool = True) -> TableSchema | None:
+    """The schema of the table that exists, or None. Expiry and recovery need rights of their own."""
     name = database.table_name(table)
     call = database.call
     try:
         description = call("DescribeTable", {"TableName": name})["Table"]
     except TableMissing:
         return None
-    ttl = call("DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
+    ttl = call("DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {}) if with_features else {}
     return _schema(
         description,
         billing_mode=description.get("BillingModeSummary", {}).get("BillingMode", PROVISIONED),
         ttl_attribute=ttl.get("AttributeName") if ttl.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"} else None,
-        point_in_time_recovery=_recovery(database, name),
+        point_in_time_recovery=_recovery(database, name) if with_features else None,
+    )
+
+
+def of_template(properties: Mapping[str, Any]) -> TableSchema:
+    """The schema of a table's properties in a CloudFormation template."""
+    ttl = properties.get("TimeToLiveSpecification", {})
+    recovery = properties.get("PointInTimeRecoverySpecification", {})
+    return _schema(
+        properties,
+        billing_mode=properties.get("BillingMode", PROVISIONED),
+        ttl_attribute=ttl.get("AttributeName") if ttl.get("Enabled") else None,
+        point_in_time_recovery=bool(recovery.get("PointInTimeRecoveryEnabled")),
     )
 
 
 def drift(
-    database: Database, tables: Sequence[type[Table]], *, capacities: Capacities = MODEL_CAPACITIES
+    database: Database,
+    tables: Sequence[type[Table]],
+    *,
+    capacities: Capacities = MODEL_CAPACITIES,
+    with_features: bool = True,
 ) -> Iterator[str]:
-    """Compare models with live tables; yields nothing when they agree."""
+    """Compare models with live tables, also their expiry and recovery if asked to; yields nothing when they agree."""
     for table in tables:
-        found = live(database, table)
+        found, wanted = live(database, table, with_features=with_features), expected(table, capacities)
         if found is None:
             yield f"{database.table_name(table)}: the table is missing"
             continue
-        for line in expected(table, capacities).differences(found):
+        if not with_features:
+            found = replace(found, ttl_attribute=wanted.ttl_attribute)
+        for line in wanted.differences(found):
             yield f"{database.table_name(table)}: {line}"
 
 
@@ -236,7 +254,7 @@ def _recovery(database: Database, name: str) -> bool | None:
 
 
 def _schema(
-    description: dict[str, Any], *, billing_mode: str, ttl_attribute: str | None, point_in_time_recovery: bool | None
+    description: Mapping[str, Any], *, billing_mode: str, ttl_attribute: str | None, point_in_time_recovery: bool | None
 ) -> TableSchema:
     return TableSchema(
         keys=_keys(description),
@@ -253,7 +271,7 @@ def _schema(
     )
 
 
-def _keys(description: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _keys(description: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((item["KeyType"], item["AttributeName"]) for item in description["KeySchema"]))
 
 

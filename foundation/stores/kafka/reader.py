@@ -4,9 +4,10 @@ Joins no group and commits nothing, so it disturbs no consumer.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from zlib import crc32
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -18,6 +19,8 @@ TIMEOUT = 10.0
 STALLED_AFTER = 30.0
 POLL_TIMEOUT = 0.5
 BATCH = 2000
+FETCH_WAIT_MS = 10
+"""Requests wait behind a fetch at the end of the log, and the reader asks for nothing behind that end."""
 # Required by the client library. Nothing is committed to it.
 GROUP = "parley-reader"
 
@@ -49,14 +52,19 @@ class LogReader:
                 "group.id": GROUP,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": options.fetch_wait_ms,
+                "fetch.wait.max.ms": FETCH_WAIT_MS,
             }
         )
 
-    def span(self, topic: str, since: datetime) -> Span:
-        """What the topic holds from `since` to its present end."""
+    def span(self, topic: str, since: datetime, *, keys: Collection[str] = ()) -> Span:
+        """What the topic holds from `since` to its present end; of the partitions of these keys, if there are any.
+
+        They are those of the topic as it is now: while it had fewer partitions, a key may have had another.
+        """
         try:
             partitions = partitions_of(self._consumer, topic)
+            if keys:
+                partitions = sorted({partition_of(key, len(partitions)) for key in keys})
             marks = {number: self._watermarks(topic, number) for number in partitions}
             begins = offsets_at(self._consumer, topic, partitions, since)
         except KafkaException as error:
@@ -67,16 +75,17 @@ class LogReader:
 
     def read(self, span: Span) -> Iterator[list[Record]]:
         """The records of the span, batch by batch, each partition in its order."""
-        left = {number for number, offset in span.first.items() if offset < span.end[number]}
+        left = {number: end - span.first[number] for number, end in span.end.items() if span.first[number] < end}
         self._assign(span.topic, {number: span.first[number] for number in left})
         heard_at = time.monotonic()
         while left:
-            records = self._poll()
+            records = self._poll(sum(left.values()))
             if records:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > STALLED_AFTER:
                 raise EventLogUnavailable(f"{span.topic} could not be read to its end")
-            left -= {each.partition for each in records if each.offset >= span.end[each.partition] - 1}
+            left |= {each.partition: span.end[each.partition] - 1 - each.offset for each in records}
+            left = {number: count for number, count in left.items() if count > 0}
             yield [each for each in records if each.offset < span.end[each.partition]]
         self._consumer.unassign()
 
@@ -90,8 +99,9 @@ class LogReader:
         first = {number: _within(span.end.get(number, 0), *marks[number]) for number in partitions}
         return Span(span.topic, first, {number: marks[number][1] for number in partitions}, trimmed=frozenset())
 
-    def _poll(self) -> list[Record]:
-        messages = self._consumer.consume(BATCH, POLL_TIMEOUT)
+    def _poll(self, at_most: int) -> list[Record]:
+        """Waits for so many, at most for `POLL_TIMEOUT`."""
+        messages = self._consumer.consume(min(BATCH, at_most), POLL_TIMEOUT)
         return [record for message in messages if (record := record_of(message)) is not None]
 
     def close(self) -> None:
@@ -108,6 +118,11 @@ class LogReader:
 def _within(offset: int, low: int, high: int) -> int:
     """The offset, or the oldest one of a log that does not hold it."""
     return offset if low <= offset <= high else low
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Where the producer publishes the events of a key: librdkafka's partitioner `consistent_random`, its default."""
+    return crc32(key.encode()) % partitions
 
 
 def partitions_of(consumer: Consumer, topic: str) -> list[int]:

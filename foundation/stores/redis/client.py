@@ -5,6 +5,7 @@ failover, loading. All of this means that Redis is away. Clients reconnect by th
 `StoreUnavailable` and decide whether to go on without.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ PROBE_TTL = 10
 
 @dataclass(frozen=True, slots=True)
 class RedisOptions:
-    """Where Redis is. Timeouts in seconds."""
+    """Where Redis is. Timeouts in seconds. The event loop waits for a connection of its pool as for an answer."""
 
     url: str
     connect_timeout: float = 0.5
@@ -48,6 +49,41 @@ class RedisOptions:
         }
 
 
+class WaitingPool(redis.asyncio.ConnectionPool):
+    """Waits for a connection where redis-py's pool raises: a burst of calls does not mean that Redis is away.
+
+    redis-py's own blocking pool doubles the cost of getting a connection, also while some are free.
+    """
+
+    def __init__(self, *, wait_seconds: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._wait_seconds = wait_seconds
+        self._waiting = 0
+        self._released = asyncio.Condition()
+
+    async def get_connection(self, *args: Any, **options: Any) -> Any:
+        """Raises `ConnectionError` when none is released in time."""
+        if self._waiting or not self.can_get_connection():
+            await self._wait()
+        return await super().get_connection(*args, **options)  # type: ignore[no-untyped-call]
+
+    async def release(self, connection: Any) -> None:
+        await super().release(connection)
+        if self._waiting:
+            async with self._released:
+                self._released.notify()
+
+    async def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_seconds), self._released:
+                await self._released.wait_for(self.can_get_connection)
+        except TimeoutError as error:
+            raise redis.ConnectionError("All connections are in use") from error
+        finally:
+            self._waiting -= 1
+
+
 def connect(options: RedisOptions) -> "redis.Redis":
     """A client for threads. Connects at first use; returns `bytes`."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), options.retries)
@@ -57,7 +93,8 @@ def connect(options: RedisOptions) -> "redis.Redis":
 def connect_async(options: RedisOptions) -> "redis.asyncio.Redis":
     """A client for the event loop. Connects at first use; returns `bytes`."""
     retry = AsyncRetry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), options.retries)
-    return redis.asyncio.Redis.from_url(options.url, retry=retry, **options.keywords())
+    pool = WaitingPool.from_url(options.url, retry=retry, wait_seconds=options.answer_timeout, **options.keywords())
+    return redis.asyncio.Redis.from_pool(pool)
 
 
 @contextmanager

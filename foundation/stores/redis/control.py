@@ -20,6 +20,7 @@ USER_RESTORED = "user.restored"
 GATEWAY_DRAINED = "gateway.drained"
 GATEWAY_RESUMED = "gateway.resumed"
 PRIVACY_CHANGED = "privacy.changed"
+LISTENER_PROBE = "listener.probe"
 PUBLISH_TIMEOUT_SECONDS = 1.0
 
 

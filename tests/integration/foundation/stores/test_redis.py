@@ -1,5 +1,6 @@
-"""The client for threads: it reconnects by itself, and names its failures."""
+"""The clients: they reconnect by themselves, and name their failures."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -7,7 +8,7 @@ import redis
 from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from foundation.stores.errors import StoreUnavailable
-from foundation.stores.redis.client import RedisOptions, connect, naming_failures, require_writable
+from foundation.stores.redis.client import RedisOptions, connect, connect_async, naming_failures, require_writable
 from foundation.stores.redis.limits import Limit, RateLimiter
 
 
@@ -32,6 +33,30 @@ class TestConnections:
     def test_a_redis_that_is_away_is_store_unavailable(self) -> None:
         with pytest.raises(StoreUnavailable), naming_failures():
             get(connect(RedisOptions("redis://127.0.0.1:1/0")), "a")
+
+
+class TestThePoolOfTheEventLoop:
+    async def test_calls_beyond_its_connections_wait(self, redis_url: str) -> None:
+        async with connect_async(RedisOptions(redis_url, pool_size=4, answer_timeout=10)) as client:
+            assert len(set(await asyncio.gather(*(client.incr("calls") for _ in range(100))))) == 100
+
+    async def test_a_connection_that_is_never_free_is_store_unavailable(self, redis_url: str) -> None:
+        async with connect_async(RedisOptions(redis_url, pool_size=1, answer_timeout=0.05)) as client:
+            async with client.pubsub() as pubsub:
+                await pubsub.subscribe("a channel")
+                with pytest.raises(StoreUnavailable), naming_failures():
+                    await client.ping()
+            assert await client.ping()
+
+    async def test_a_call_that_is_given_up_leaves_its_place(self, redis_url: str) -> None:
+        async with connect_async(RedisOptions(redis_url, pool_size=1, answer_timeout=10)) as client:
+            async with client.pubsub() as pubsub:
+                await pubsub.subscribe("a channel")
+                given_up, next_one = (asyncio.ensure_future(client.get("key")) for _ in range(2))
+                await asyncio.sleep(0)
+                given_up.cancel()
+            assert await next_one is None
+            assert given_up.cancelled()
 
 
 def out_of_memory(client: redis.Redis) -> None:

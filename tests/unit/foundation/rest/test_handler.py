@@ -82,14 +82,14 @@ class Answer:
         return b"".join(event.get("body", b"") for event in self.events)
 
 
-async def ask(target: str, *pieces: bytes, method: str = "GET", leaves: bool = False) -> Answer:
+async def ask(target: str, *pieces: bytes, query: bytes = b"", method: str = "GET", leaves: bool = False) -> Answer:
     events = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     events.append({"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b""})
     scope = {
         "type": "http",
         "method": method,
         "path": target,
-        "query_string": b"",
+        "query_string": query,
         "headers": [
             (b"host", b"testserver"),
             (b"content-type", b"application/json"),
@@ -139,6 +139,12 @@ class TestAnswers:
         answer = await ask("/broken")
         assert (answer.status, json.loads(answer.body)["code"]) == (500, "internal_error")
         assert b"secret" not in answer.body
+
+
+class TestQueries:
+    async def test_one_of_too_many_parameters_is_malformed(self) -> None:
+        answer = await ask("/threads", query=b"&".join([b"a=1"] * (settings.DATA_UPLOAD_MAX_NUMBER_FIELDS + 1)))
+        assert (answer.status, json.loads(answer.body)["code"]) == (400, "invalid_request")
 
 
 class TestBodies:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, TooManyFieldsSent
 from django.http import Http404
 from django.test import Client, override_settings
 from django.urls import path
@@ -70,6 +70,7 @@ class TestTable:
         ("error", "status", "code"),
         [
             (drf.ParseError(), 400, "invalid_request"),
+            (TooManyFieldsSent(), 400, "invalid_request"),
             (drf.NotAuthenticated(), 401, "authentication_required"),
             (PermissionDenied(), 403, "forbidden"),
             (Http404(), 404, "not_found"),

@@ -40,6 +40,12 @@ class TestConnectionsPerAddress:
         assert connections.take("2001:db8::2") is None
         assert connections.take("2001:db8:0:1::1") is not None
 
+    def test_ipv4_addresses_of_a_listener_on_ipv6_count_each_for_itself(self) -> None:
+        connections = counter(limit=1)
+        assert connections.take("::ffff:192.0.2.1") is not None
+        assert connections.take("::ffff:192.0.2.2") is not None
+        assert connections.take("192.0.2.2") is None
+
     def test_a_peer_without_an_address_is_counted_as_one(self) -> None:
         connections = counter(limit=1)
         assert connections.take("") is not None

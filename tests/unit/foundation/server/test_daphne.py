@@ -1,11 +1,14 @@
 """What the server remembers of its connections. Nothing looks at all of them from time to time."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred, succeed
 
 from foundation.server.daphne import ParleyServer
+from foundation.server.http import Header
 
 
 class Protocol:
@@ -24,6 +27,10 @@ class Application:
         await self.ended
 
 
+def no_headers(*_: object) -> list[Header]:
+    return []
+
+
 async def no_shutdown() -> None:
     """Nothing to close."""
 
@@ -37,15 +44,58 @@ async def application() -> Application:
 async def server(application: Application) -> ParleyServer:
     limits: Any = None
     server = ParleyServer(
-        application, endpoints=["tcp:0"], limits=limits, before_shutdown=no_shutdown, fast_sockets=True
+        application,
+        endpoints=["tcp:0"],
+        limits=limits,
+        complete_headers=no_headers,
+        before_shutdown=no_shutdown,
+        fast_sockets=True,
     )
     server.connections = {}
     return server
 
 
-async def settle() -> None:
+async def let_tasks_run() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+class Port:
+    """A listening port of Twisted."""
+
+    def __init__(self, listener: socket.socket, closed: list[object]) -> None:
+        self.socket = listener
+        self._closed = closed
+
+    def stopListening(self) -> Deferred[None]:  # noqa: N802 - Twisted's name
+        self._closed.append(self.socket)
+        return succeed(None)
+
+
+class TestShutdown:
+    async def test_a_shared_port_is_left_to_others_before_the_gateway_closes_its_sockets(
+        self, application: Application
+    ) -> None:
+        closed: list[object] = []
+
+        async def close_sockets() -> None:
+            closed.append("sockets")
+
+        limits: Any = None
+        server = ParleyServer(
+            application,
+            endpoints=["tcp:0"],
+            limits=limits,
+            complete_headers=no_headers,
+            before_shutdown=close_sockets,
+            fast_sockets=True,
+        )
+        server.connections = {}
+        with socket.create_server(("127.0.0.1", 0), reuse_port=True) as shared, socket.socket() as admin:
+            for listener in (shared, admin):
+                server.listen_success(Port(listener, closed))
+            await server.kill_all_applications().asFuture(asyncio.get_running_loop())
+        assert closed == [shared, "sockets"]
 
 
 class TestConnections:
@@ -58,7 +108,7 @@ class TestConnections:
         server.protocol_disconnected(protocol)
         assert protocol in server.connections
         application.ended.set_result(None)
-        await settle()
+        await let_tasks_run()
         assert server.connections == {}
         server.protocol_disconnected(protocol)
 
@@ -75,7 +125,7 @@ class TestConnections:
         server.protocol_connected(protocol)
         server.create_application(protocol, {})
         application.ended.set_exception(error)
-        await settle()
+        await let_tasks_run()
         assert protocol.errors == [error]
 
     async def test_an_application_that_outlives_its_client_is_cancelled(

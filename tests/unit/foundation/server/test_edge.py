@@ -13,7 +13,8 @@ PRODUCTION = EdgeOptions(
     allowed_hosts=["chat.example"],
     allowed_origins=[],
     https_only=True,
-    https_exempt=["^healthz$"],
+    https_exempt=["^static/"],
+    probes=["/healthz"],
     trusts_forwarded_proto=True,
     hsts_seconds=60,
 )
@@ -82,14 +83,24 @@ class TestHost:
         assert (await ask((b"host", b"chat.example"))).status == 400
 
 
+class TestProbes:
+    @pytest.mark.parametrize("host", [b"10.0.1.23:8000", b"web-1:8000", b""], ids=["ALB", "Caddy", "none"])
+    async def test_a_probe_reaches_the_application_by_any_host_and_without_tls(self, host: bytes) -> None:
+        assert (await ask(options=PRODUCTION, path="/healthz", host=host)).reached
+
+    async def test_no_other_path_does(self) -> None:
+        for path in ("/healthz/", "/healthz/more", "//healthz"):
+            assert (await ask(options=PRODUCTION, path=path, host=b"10.0.1.23:8000")).status == 400
+
+
 class TestHttps:
     async def test_http_is_redirected_with_path_and_query(self) -> None:
         answer = await ask(options=PRODUCTION)
         assert not answer.reached
         assert (answer.status, answer.headers["location"]) == (301, "https://chat.example/api/chats?limit=1")
 
-    async def test_probes_are_not_redirected(self) -> None:
-        assert (await ask(options=PRODUCTION, path="/healthz")).reached
+    async def test_exempt_paths_are_not_redirected(self) -> None:
+        assert (await ask(options=PRODUCTION, path="/static/app.js")).reached
 
     async def test_what_a_proxy_decrypted_is_https_and_stays_so(self) -> None:
         answer = await ask((b"x-forwarded-proto", b"https"), options=PRODUCTION)

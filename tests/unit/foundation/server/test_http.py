@@ -9,7 +9,9 @@ from twisted.internet.testing import StringTransport
 from twisted.web import http
 
 from foundation.rest.addresses import ClientAddress
+from foundation.server.bodies import ADDRESS_PART, BodyBudget
 from foundation.server.connections import ConnectionsPerAddress
+from foundation.server.edge import Edge, EdgeOptions
 from foundation.server.http import HttpLimits, ParleyChannel, ParleyFactory
 
 
@@ -19,13 +21,17 @@ class Server:
     proxy_forwarded_address_header = None
     root_path = ""
     request_buffer_size = 8192
+    server_name = "parley"
+    edge = Edge(Mock(), EdgeOptions(allowed_hosts=["a"], allowed_origins=["https://app.example"]))
+    complete_headers = edge.complete
 
-    def __init__(self, *, trusted: tuple[str, ...] = (), connections: int = 1) -> None:
+    def __init__(self, *, trusted: tuple[str, ...] = (), connections: int = 1, bodies: int = 10_000) -> None:
         self.scopes: list[dict[str, Any]] = []
         self.limits = HttpLimits(
             body_bytes=100,
             request_seconds=30,
             response_seconds=30,
+            bodies=BodyBudget(bodies, is_exempt=lambda address: address == "127.0.0.1"),
             connections=ConnectionsPerAddress(connections, is_exempt=lambda _: False),
             client_address=ClientAddress(trusted),
         )
@@ -47,11 +53,12 @@ class Transport(StringTransport):
         self.connected = False
 
 
-def accept(server: Server) -> ParleyChannel | None:
-    channel = ParleyFactory(server).buildProtocol(SimpleNamespace(host="192.168.1.1"))
+def accept(server: Server, *, host: str = "192.168.1.1") -> ParleyChannel | None:
+    peer = SimpleNamespace(host=host)
+    channel = ParleyFactory(server).buildProtocol(peer)
     if channel is not None:
         channel.callLater = lambda *_: SimpleNamespace(cancel=lambda: None, reset=lambda _: None)
-        channel.makeConnection(Transport())  # type: ignore[no-untyped-call]
+        channel.makeConnection(Transport(peerAddress=peer))  # type: ignore[no-untyped-call]
     return channel
 
 
@@ -108,6 +115,142 @@ class TestRequests:
         assert channel.transport.producerState != "producing"
         channel.dataReceived(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         assert server.scopes == []
+
+    @pytest.mark.parametrize("line", [b"GET /?", b"GET / HTTP/1.1\r\nX-Long: "])
+    @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+    def test_a_line_that_is_too_long_is_answered_before_its_end(self, line: bytes, end: bytes) -> None:
+        server = Server()
+        channel = accept(server)
+        assert channel is not None
+        channel.dataReceived(line + b"a" * 70_000 + end)
+        assert channel.transport.value().startswith(b"HTTP/1.1 400 ")
+        assert server.scopes == []
+
+
+class TestAnswersWithoutAnApplication:
+    """A page of an allowed origin reads them as it does all others."""
+
+    @pytest.mark.parametrize(
+        ("request_", "status"),
+        [
+            (b"POST / HTTP/1.1\r\nContent-Length: 101", 413),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked", 413),
+            (b"GET / HTTP/1.1\r\nSec-WebSocket-Protocol: \xff", 400),
+        ],
+    )
+    def test_they_have_the_headers_of_every_answer(self, request_: bytes, status: int) -> None:
+        channel = accept(Server())
+        assert channel is not None
+        asked = b"\r\nHost: a\r\nOrigin: https://app.example\r\nX-Request-ID: asked-1\r\n\r\n"
+        channel.dataReceived(request_ + asked + b"65\r\n" + b"a" * 101)
+        head, _, body = channel.transport.value().partition(b"\r\n\r\n")
+        first, *lines = head.decode().lower().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        assert first.startswith(f"http/1.1 {status} ")
+        assert headers["access-control-allow-origin"] == "https://app.example"
+        assert headers["x-request-id"] == "asked-1"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert headers["content-type"] == "application/problem+json"
+        assert len(lines) == len(headers)
+        assert f'"status":{status}'.encode() in body.replace(b" ", b"")
+
+    def test_so_has_one_to_what_is_no_request(self) -> None:
+        channel = accept(Server())
+        assert channel is not None
+        channel.dataReceived(b"nonsense\r\n\r\n")
+        assert b"x-request-id: " in channel.transport.value()
+        assert b"access-control-allow-origin" not in channel.transport.value()
+
+
+def send(server: Server, *pieces: bytes, host: str = "192.168.1.1", path: str = "/", hops: str = "") -> ParleyChannel:
+    """A connection whose request has a body of 90 bytes, of which these have arrived."""
+    channel = accept(server, host=host)
+    assert channel is not None
+    lines = [f"POST {path} HTTP/1.1", "Host: a", "Content-Length: 90", *([f"X-Forwarded-For: {hops}"] if hops else [])]
+    channel.dataReceived("\r\n".join([*lines, "", ""]).encode())
+    for piece in pieces:
+        channel.dataReceived(piece)
+    return channel
+
+
+def status(channel: ParleyChannel) -> int | None:
+    """Of the answer, if there is one."""
+    line = channel.transport.value().partition(b"\r\n")[0]
+    return int(line.split()[1]) if line else None
+
+
+class TestBodies:
+    ROOM = 10 * 90 * ADDRESS_PART
+    PROXY = ("192.168.0.0/16",)
+
+    def test_those_of_an_address_are_refused_beyond_its_part(self) -> None:
+        server = Server(connections=99, bodies=self.ROOM)
+        held = [send(server, b"a" * 89) for _ in range(10)]
+        assert {status(channel) for channel in held} == {None}
+        refused = send(server, b"a" * 89)
+        assert status(refused) == 429
+        assert b"Retry-After: 1" in refused.transport.value()
+        assert status(send(server, b"a" * 89, host="192.0.2.1")) is None
+
+    def test_those_of_all_are_refused_beyond_the_total(self) -> None:
+        server = Server(connections=99, bodies=self.ROOM)
+        for number in range(10 * ADDRESS_PART):
+            assert status(send(server, b"a" * 60, b"a" * 29, host=f"192.0.2.{number}")) is None
+        refused = send(server, b"a" * 81, host="198.51.100.1")
+        assert status(refused) == 503
+        assert b"Retry-After: 1" in refused.transport.value()
+
+    def test_what_has_not_arrived_takes_nothing(self) -> None:
+        server = Server(connections=99, bodies=self.ROOM)
+        for _ in range(50):
+            assert status(send(server, b"a")) is None
+
+    @pytest.mark.parametrize("rest", [b"", b"a"])
+    def test_a_lost_connection_gives_its_bytes_back(self, rest: bytes) -> None:
+        server = Server(connections=99, bodies=self.ROOM)
+        for _ in range(50):
+            channel = send(server, b"a" * 89, rest)
+            assert status(channel) is None
+            channel.connectionLost(None)
+        assert server.limits.bodies._held == 0
+        assert not server.limits.bodies._held_by
+
+    def test_an_exempt_address_counts_in_total_only(self) -> None:
+        server = Server(connections=99, bodies=self.ROOM)
+        for _ in range(10 * ADDRESS_PART):
+            assert status(send(server, b"a" * 89, host="127.0.0.1")) is None
+        assert status(send(server, b"a" * 81, host="127.0.0.1")) == 503
+
+    def test_behind_a_proxy_an_address_with_too_many_connections_is_refused_before_its_body(self) -> None:
+        server = Server(trusted=self.PROXY, connections=100)
+        slots = [server.limits.connections.take("203.0.113.1") for _ in range(98)]
+        held = [send(server, hops="203.0.113.1") for _ in range(2)]
+        assert {status(channel) for channel in held} == {None}
+        refused = send(server, hops="203.0.113.1")
+        assert status(refused) == 429
+        assert status(send(server, hops="203.0.113.2")) is None
+        held[0].connectionLost(None)
+        assert status(send(server, hops="203.0.113.1")) is None
+        assert all(slots)
+
+    def test_behind_a_proxy_a_forwarded_address_has_its_own_part(self) -> None:
+        server = Server(trusted=self.PROXY, connections=99, bodies=self.ROOM)
+        for _ in range(10):
+            assert status(send(server, b"a" * 89, hops="203.0.113.1")) is None
+        assert status(send(server, b"a" * 89, hops="203.0.113.1")) == 429
+        assert status(send(server, b"a" * 89, hops="203.0.113.2")) is None
+
+    def test_behind_a_proxy_probes_are_answered_whatever_their_address_holds(self) -> None:
+        server = Server(trusted=self.PROXY, connections=1)
+        server.limits.connections.take("203.0.113.1")
+        for path, answer in (("/healthz", None), ("/", 429)):
+            server.limits.connections._held.pop("192.168.1.1", None)
+            channel = accept(server)
+            assert channel is not None
+            channel.dataReceived(f"GET {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1\r\n\r\n".encode())
+            assert status(channel) == answer
+        assert [scope["path"] for scope in server.scopes] == ["/healthz"]
 
 
 class TestFactory:

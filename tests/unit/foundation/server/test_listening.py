@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from engines.ports import LOOPBACK, ReservedPort
-from foundation.server.listening import describe_endpoint, share_endpoint
+from foundation.server.listening import describe_endpoint, is_shared, listens_on_loopback, share_endpoint
 
 CONNECTIONS = 64
 
@@ -53,6 +53,11 @@ def test_a_port_is_shared_only_by_those_that_share_it(port: int) -> None:
         socket.create_server((LOOPBACK, port))
 
 
+def test_whether_a_port_is_shared_can_be_told(port: int) -> None:
+    with adopt(share_endpoint(LOOPBACK, port)) as shared, socket.create_server((LOOPBACK, 0)) as alone:
+        assert (is_shared(shared), is_shared(alone)) == (True, False)
+
+
 def test_a_port_that_another_listens_on_alone_cannot_be_shared() -> None:
     with socket.create_server((LOOPBACK, 0)) as alone, pytest.raises(OSError, match="Address already in use"):
         share_endpoint(LOOPBACK, alone.getsockname()[1])
@@ -60,3 +65,8 @@ def test_a_port_that_another_listens_on_alone_cannot_be_shared() -> None:
 
 def test_a_colon_in_an_address_is_escaped() -> None:
     assert describe_endpoint("::1", 8000) == "tcp:port=8000:interface=\\:\\:1:backlog=2048"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_loopback_is_recognised(host: str) -> None:
+    assert listens_on_loopback(host)

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
+from prometheus_client import REGISTRY
 
 from accounts.models import UserModel
 from chats.models import MembershipModel
@@ -20,7 +22,7 @@ from foundation.stores.errors import (
     TransactionConflict,
 )
 from tests.contract import patterns as p
-from tests.unit.foundation.stores.scripted_server import Script, ScriptedServer, answer, failure
+from tests.unit.foundation.stores.scripted_server import End, Script, ScriptedServer, answer, failure, raw_answer
 
 
 @pytest.fixture
@@ -66,6 +68,45 @@ class TestNames:
     async def test_a_passing_failure_is_not_noticed(self, server: ScriptedServer, database: AsyncDatabase) -> None:
         server.scripts = [failure("InternalServerError", 500), answer({"Item": {"user_id": {"S": "ann"}}})]
         assert await database.get(p.GET_USER, "ann") is not None
+
+
+class TestOutcomes:
+    @pytest.mark.parametrize(
+        ("script", "outcome"),
+        [
+            (answer({}), "ok"),
+            (failure("ThrottlingException"), "ThrottlingException"),
+            (failure("InternalServerError", 500), "InternalServerError"),
+            (raw_answer(b"<html>", 503), "Unknown"),
+            ([End.CLOSE], "unavailable"),
+        ],
+    )
+    async def test_a_request_is_counted_by_the_engines_own_name_for_its_outcome(
+        self, server: ScriptedServer, database: AsyncDatabase, script: Script, outcome: str
+    ) -> None:
+        server.scripts, before = [script], counted(outcome)
+        with suppress(ParleyError):
+            await database.get(p.GET_USER, "ann")
+        assert counted(outcome) == before + 1
+
+    async def test_a_request_that_its_caller_gives_up_does_not_count_as_answered(
+        self, server: ScriptedServer, database: AsyncDatabase
+    ) -> None:
+        server.scripts, ok, cancelled = [[]], counted("ok"), counted("cancelled")
+        asking = asyncio.ensure_future(database.get(p.GET_USER, "ann"))
+        async with asyncio.timeout(30):
+            while not server.operations:  # noqa: ASYNC110 - the server only lists what it has received
+                await asyncio.sleep(0.001)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (counted("ok"), counted("cancelled")) == (ok, cancelled + 1)
+
+
+def counted(outcome: str) -> float:
+    return (
+        REGISTRY.get_sample_value("parley_dynamodb_requests_total", {"operation": "GetItem", "outcome": outcome}) or 0
+    )
 
 
 class TestConflicts:

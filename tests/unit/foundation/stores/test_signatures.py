@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from unittest.mock import patch
 
+import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
@@ -16,9 +17,9 @@ NOW = datetime(2026, 1, 30, 14, 30, 5, tzinfo=UTC)
 ascii_text = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
 
 
-def signed_by_botocore(operation: str, body: bytes, credentials: Credentials) -> str:
+def signed_by_botocore(operation: str, body: bytes, credentials: Credentials, path: str = "/") -> str:
     headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": f"DynamoDB_20120810.{operation}", "Host": HOST}
-    request = AWSRequest(method="POST", url=f"https://{HOST}/", data=body, headers=headers)
+    request = AWSRequest(method="POST", url=f"https://{HOST}{path}", data=body, headers=headers)
     with patch("botocore.auth.get_current_datetime", return_value=NOW.replace(tzinfo=None)):
         SigV4Auth(credentials, "dynamodb", REGION).add_auth(request)
     return str(request.headers["Authorization"])
@@ -29,6 +30,13 @@ def test_the_same_request_is_signed_alike(body: bytes, access: str, secret: str,
     credentials = Credentials(access, secret, token)
     headers = Signer(host=HOST, region=REGION, now=lambda: NOW).headers("Query", body, credentials)
     assert headers["authorization"] == signed_by_botocore("Query", body, credentials)
+
+
+@pytest.mark.parametrize("path", ["", "/dynamodb/", "/dynamodb", "/a%20b/~c:d", "/a//b", "/ch%C3%A4t"])
+def test_the_path_of_an_endpoint_is_signed_too(path: str) -> None:
+    credentials = Credentials("a", "b")
+    headers = Signer(host=HOST, region=REGION, path=path, now=lambda: NOW).headers("Query", b"{}", credentials)
+    assert headers["authorization"] == signed_by_botocore("Query", b"{}", credentials, path)
 
 
 def test_requests_of_one_second_are_signed_each_for_itself() -> None:

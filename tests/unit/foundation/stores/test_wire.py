@@ -18,7 +18,14 @@ from yarl import URL
 
 from foundation.stores.dynamodb import DynamoDBOptions
 from foundation.stores.dynamodb.wire import Wire
-from foundation.stores.errors import StoreRefused, StoreUnavailable, Throttled, TransactionCancelled, WriteRefused
+from foundation.stores.errors import (
+    EndpointUnusable,
+    StoreRefused,
+    StoreUnavailable,
+    Throttled,
+    TransactionCancelled,
+    WriteRefused,
+)
 from tests.unit.foundation.stores.scripted_server import Received, ScriptedServer, answer, failure, raw_answer
 
 REGION = "eu-west-1"
@@ -97,7 +104,7 @@ class TestSignatures:
     def authorization(self, request: Received, credentials: Credentials) -> str:
         """What botocore's SigV4 gives for a request as it arrived."""
         headers = {name: request.headers[name] for name in ("content-type", "host", "x-amz-target")}
-        again = AWSRequest("POST", f"http://{request.headers['host']}/", headers, data=request.body)
+        again = AWSRequest("POST", f"http://{request.headers['host']}{request.target}", headers, data=request.body)
         signed_at = datetime.strptime(request.headers["x-amz-date"], AMZ_DATE)  # noqa: DTZ007 - as botocore has it
         with patch("botocore.auth.get_current_datetime", return_value=signed_at):
             SigV4Auth(credentials, "dynamodb", REGION).add_auth(again)
@@ -117,6 +124,22 @@ class TestSignatures:
         assert found == self.authorization(request, Credentials("AKID", "a secret", token))
         assert found != self.authorization(request, Credentials("AKID", "another secret", token))
         assert request.headers.get("x-amz-security-token") == token
+
+    @pytest.mark.parametrize("path", ["/dynamodb/", "/dynamodb", "/a%20b/c:d"])
+    async def test_a_request_below_a_path_leaves_as_botocore_would_send_it_and_verifies(
+        self, server: ScriptedServer, options: DynamoDBOptions, monkeypatch: pytest.MonkeyPatch, path: str
+    ) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
+        wire = Wire(replace(options, endpoint_url=server.url + path))
+        await wire.call("ListTables", {})
+        await wire.close()
+        session = botocore.session.get_session()
+        plain: Any = session.create_client("dynamodb", REGION, endpoint_url=server.url + path)
+        await asyncio.to_thread(plain.list_tables)
+        ours, botocores = server.requests
+        assert ours.target == botocores.target
+        assert ours.headers["authorization"] == self.authorization(ours, Credentials("AKID", "a secret"))
 
 
 class TestCredentials:
@@ -254,6 +277,26 @@ class TestEndpoint:
     def test_the_options_come_before_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000")
         assert self.endpoint("http://localhost:9000") == "http://localhost:9000"
+
+    def test_a_user_and_a_password_are_ignored_as_by_botocore(self) -> None:
+        assert self.endpoint("http://user:hunter2@localhost:9000/db/") == "http://localhost:9000/db"
+
+    @pytest.mark.parametrize(
+        "url", ["localhost:8000", "user:hunter2@localhost", "http://", "ftp://gw", "http://gw:99999"]
+    )
+    async def test_one_that_is_no_url_is_named_and_not_retried(
+        self, monkeypatch: pytest.MonkeyPatch, pauses: Pauses, url: str
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", url)
+        unusable = Wire(DynamoDBOptions(region=REGION), sleep=pauses)
+        with pytest.raises(EndpointUnusable, match="AWS_ENDPOINT_URL_DYNAMODB") as refused:
+            await unusable.call("Query", {})
+        assert "hunter2" not in str(refused.value)
+        assert pauses.seconds == []
+
+    async def test_a_region_that_is_none_is_named(self) -> None:
+        with pytest.raises(EndpointUnusable, match="us east"):
+            await Wire(DynamoDBOptions(region="us east")).call("Query", {})
 
 
 class TestProxies:

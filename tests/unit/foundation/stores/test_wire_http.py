@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from foundation.stores.dynamodb import DynamoDBOptions
 from foundation.stores.dynamodb.wire import Wire
 from foundation.stores.errors import StoreUnavailable
 from tests.real.certificates import Authority
+from tests.unit.foundation.stores.connect_proxy import ConnectProxy
 from tests.unit.foundation.stores.scripted_server import End, Script, ScriptedServer, answer, raw_answer
 
 ONE, TWO = answer({"Count": 1}), answer({"Count": 2})
@@ -93,6 +95,8 @@ class TestConnections:
     ) -> None:
         client = Client(replace(options, pool_size=1, read_timeout=0.2))
         server.scripts = [[]]
+        # Both deadlines pass while the loop is busy. Else the first call's end might give the second its connection.
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 0.3)
         results = await asyncio.gather(client.count(), client.count(), return_exceptions=True)
         assert [type(result) for result in results] == [StoreUnavailable] * 2
         assert len(server.requests) == 1
@@ -183,6 +187,23 @@ class TestTls:
         assert [await client.count() for _ in range(2)] == [1, 2]
         assert secure.connections == 1
         await client.wire.close()
+
+    async def test_https_proxy_tunnels_the_connections(
+        self, secure: ScriptedServer, options: DynamoDBOptions, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.certificate))
+        secure.scripts = [ONE, TWO]
+        async with ConnectProxy().listening() as proxy:
+            monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("//", "//user:password@"))
+            client = Client(replace(options, endpoint_url=secure.url))
+            assert [await client.count() for _ in range(2)] == [1, 2]
+            await client.wire.close()
+        ((line, headers),) = proxy.requests
+        assert line == f"CONNECT {secure.url.removeprefix('https://')} HTTP/1.1"
+        assert headers["proxy-authorization"].startswith("Basic ")
+        assert "authorization" not in headers
+        assert [request.target for request in secure.requests] == ["/", "/"]
+        assert all("proxy-authorization" not in request.headers for request in secure.requests)
 
     async def test_a_certificate_of_an_unknown_authority_is_store_unavailable(
         self, secure: ScriptedServer, options: DynamoDBOptions

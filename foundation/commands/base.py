@@ -1,0 +1,19 @@
+"""The base of commands that use an engine."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from foundation.kernel.errors import ParleyError
+
+
+class EngineCommand(BaseCommand):
+    """Ends with one sentence when an engine fails."""
+
+    requires_system_checks: list[str] = []
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except ParleyError as error:
+            raise CommandError(error.detail) from error

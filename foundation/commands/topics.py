@@ -1,0 +1,25 @@
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import Any
+
+from foundation.commands.base import EngineCommand
+from foundation.stores.kafka import EventLogAdmin
+
+
+class CreateTopicsCommand(EngineCommand):
+    help = "Create the Kafka topics that are missing, with seven days of retention."
+
+    event_log: Callable[[], EventLogAdmin]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--partitions", type=int, default=12, help="partitions of each topic (default 12)")
+        parser.add_argument(
+            "--replication",
+            type=lambda text: None if text == "auto" else int(text),
+            default=3,
+            help="replicas of each partition (default 3); auto: three, or as many as there are brokers",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        created = self.event_log().create_topics(partitions=options["partitions"], replication=options["replication"])
+        self.stdout.write(f"created {', '.join(created)}" if created else "every topic exists")
