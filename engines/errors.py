@@ -36,7 +36,13 @@ class ServiceFailed(CannotRun):
 
 
 class ChildExited(CannotRun):
-    """Raised when a process that should run until the end of the run has exited."""
+    """Raised when a process that should run until the end of the run has exited. `exit` says which one, and how."""
+
+    def __init__(self, name: str, status: int) -> None:
+        """`status` is a `Popen.returncode`."""
+        self.name = name
+        self.exit = f"{name} {describe_exit(status)}"
+        super().__init__(f"{self.exit}, so everything was stopped; see its log lines above.")
 
 
 def describe_exit(status: int) -> str:

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 
 from engines.errors import EngineNotConfigured
 
+# As Parley and botocore look for it.
+DYNAMODB_ENDPOINTS = ("DYNAMODB_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL")
+
 
 def describe_external(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the address of each engine. Raises `EngineNotConfigured`.
 
     There are no defaults, not even AWS: a default could be a production system.
     """
-    dynamodb = environment.get("DYNAMODB_ENDPOINT_URL")
+    dynamodb = next(filter(None, map(environment.get, DYNAMODB_ENDPOINTS)), None)
     if not dynamodb and (region := environment.get("AWS_REGION")):
         dynamodb = f"AWS in {region}"
     if not dynamodb:

@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from types import FrameType
 
-from engines.errors import ChildExited, describe_exit
+from engines.errors import ChildExited
 from engines.processes import ChildProcess
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -60,5 +60,4 @@ class Interrupts:
         self._queue.put(StopRequested())
 
     def _wait_for_exit(self, child: ChildProcess) -> None:
-        status = describe_exit(child.wait())
-        self._queue.put(ChildExited(f"{child.name} {status}, so everything was stopped; see its log lines above."))
+        self._queue.put(ChildExited(child.name, child.wait()))

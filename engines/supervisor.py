@@ -1,5 +1,6 @@
 """The supervisor: runs engines, preparations and services as one run that starts, stops and fails as a whole.
 
+One exception: a service may exit while another of its kind runs, which then serves alone.
 It stops in the reverse order of dependence: services first, so that they can finish their work, then the engines.
 """
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from engines.console import Console
 from engines.data_directory import describe_engines
 from engines.engine import STOP_GRACE, Engine
-from engines.errors import ServiceFailed, describe_exit
+from engines.errors import ChildExited, ServiceFailed, describe_exit
 from engines.health import get_status
 from engines.interrupts import Interrupts, StopRequested
 from engines.ports import LOOPBACK, ReservedPort
@@ -36,7 +37,7 @@ class Service:
     """A command that runs until the end of the run, listens on `ports`, and has `environment` besides the plan's.
 
     With a `ready_path` it is ready once a GET of that path on the last port, which it shares with no other service,
-    returns 200; else as soon as it has started.
+    returns 200; else as soon as it has started. Services of one `kind` do the same work.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Service:
     ports: Sequence[ReservedPort] = ()
     ready_path: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Supervisor:
                     self._prepare(preparation)
                 self._start_services()
                 self._console.write(self._plan.ready_line)
-                self._interrupts.wait(None)
+                self._wait_for_end()
             except StopRequested:
                 self._log("Stopping; press Ctrl-C again to stop at once.")
             finally:
@@ -121,6 +123,24 @@ class Supervisor:
                 number = service.ports[-1].number
                 self._wait_until_ready(service.name, number, service.ready_path)
                 self._log(f"{service.name} is ready on http://{LOOPBACK}:{number} (process {child.pid})")
+
+    def _wait_for_end(self) -> None:
+        """Raises `StopRequested`, or `ChildExited` for a child that no other one stands in for."""
+        while True:
+            try:
+                self._interrupts.wait(None)
+            except ChildExited as exited:
+                if not self._is_redundant(exited.name):
+                    raise
+                self._log(f"{exited.exit}; the others of its kind go on without it.")
+
+    def _is_redundant(self, name: str) -> bool:
+        """Whether another service of the same kind runs."""
+        kinds = {service.name: service.kind for service in self._plan.services}
+        kind = kinds.get(name)
+        return kind is not None and any(
+            kinds.get(child.name) == kind and child.status is None for child in self._children
+        )
 
     def _start_child(self, task: Preparation | Service, **environment: str) -> ChildProcess:
         log = self._console.sink(task.name)

@@ -1,6 +1,8 @@
 """A run plan: preparations, then services, until a stop signal or a failure."""
 
 import io
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +42,36 @@ def test_a_run_ends_after_a_stop_signal_with_prefixed_lines() -> None:
 def test_a_service_that_exits_is_named() -> None:
     services = [Service("web-1", SLEEP), Service("web-2", ("sh", "-c", "exit 3"))]
     with pytest.raises(ChildExited, match="web-2 ended with exit status 3, so everything was stopped"):
+        run(io.StringIO(), services=services)
+
+
+class StopAfter(io.StringIO):
+    """Output that sends this process a stop signal once `line` was written."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__()
+        self._line = line
+
+    def write(self, text: str) -> int:
+        if self._line in text:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().write(text)
+
+
+def test_a_service_that_exits_while_another_of_its_kind_runs_is_named_and_the_run_goes_on() -> None:
+    line = "run      | web-1 ended with exit status 3; the others of its kind go on without it."
+    output = StopAfter(line)
+    run(output, services=[Service("web-1", ("sh", "-c", "exit 3"), kind="web"), Service("web-2", SLEEP, kind="web")])
+    assert line in output.getvalue().splitlines()
+
+
+def test_the_last_service_of_its_kind_ends_the_run() -> None:
+    services = [
+        Service("web-1", ("sh", "-c", "exit 3"), kind="web"),
+        Service("web-2", ("sh", "-c", "exit 3"), kind="web"),
+        Service("fanout", SLEEP, kind="fanout"),
+    ]
+    with pytest.raises(ChildExited, match=r"web-. ended with exit status 3, so everything was stopped"):
         run(io.StringIO(), services=services)
 
 
