@@ -69,7 +69,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionState:
     """What a token's session and user are now: the session, if it is active, and whether the user is suspended."""
 
     session: Session | None

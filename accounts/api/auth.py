@@ -29,6 +29,7 @@ from accounts.services.sessions import Sessions
 from foundation.kernel.errors import RateLimited
 from foundation.rest.addresses import ClientAddress
 from foundation.rest.documentation import BODY_FAILURES, problems
+from foundation.rest.threads import API_THREADS, run_in_thread
 from foundation.rest.views import ParleyView, PublicView, given
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -111,12 +112,16 @@ class RefreshView(PublicView):
         request=RefreshRequest,
         responses={
             200: TokensAnswer,
-            **problems(*BODY_FAILURES, InvalidRefreshToken, SessionRevoked, AccountSuspended, public=True),
+            **problems(*BODY_FAILURES, InvalidRefreshToken, SessionRevoked, AccountSuspended, RateLimited, public=True),
         },
         examples=[examples.REFRESH, examples.REFRESHED],
     )
-    def post(self, request: Request) -> Response:
-        tokens = self.sessions.refresh(self.validated(RefreshRequest)["refresh_token"])
+    async def post(self, request: Request) -> Response:
+        refresh_token = self.validated(RefreshRequest)["refresh_token"]
+        session_id = self.sessions.session_of(refresh_token)
+        if self.public_limits is not None:
+            await self.public_limits.take_refresh(session_id)
+        tokens = await run_in_thread(API_THREADS, self.sessions.refresh, refresh_token)
         return Response(tokens_body(tokens), headers=_NO_STORE)
 
 

@@ -18,9 +18,9 @@ class UserDirectory:
         """The users that exist. Absence is confirmed by a strongly consistent read, so callers may rely on it."""
         return {user_id: user.public for user_id, user in self._users.find_all(user_ids).items()}
 
-    async def find_visibility(self, user_ids: Iterable[UserId]) -> dict[UserId, Visibility]:
-        """What the users that exist let others see, perhaps a moment ago. On the service loop."""
-        return await self._users.find_visibility(user_ids)
+    async def find_visibility(self, user_ids: Iterable[UserId], *, is_strong: bool = False) -> dict[UserId, Visibility]:
+        """What the users that exist let others see, perhaps a moment ago unless `is_strong`. On the service loop."""
+        return await self._users.find_visibility(user_ids, is_strong=is_strong)
 
     async def record_last_seen(self, user_id: UserId, *, now: datetime) -> None:
         """Record when a user's last connection ended: at most once a minute, for who shows its presence."""

@@ -1,11 +1,16 @@
 """Whole accounts, phone number included: for staff only."""
 
+import re
+
 from accounts import phone_numbers
 from accounts.domain import User
 from accounts.errors import UserNotFound
 from accounts.stores.users import UserStore
 from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import UserId
+
+_SEPARATORS = re.compile(r"[\s().-]")
+_NUMBER = re.compile(r"\+?[0-9]+")
 
 
 class UserRecords:
@@ -15,9 +20,9 @@ class UserRecords:
         self._users = users
 
     def find(self, text: str) -> User | None:
-        """The user with this id or phone number."""
-        text = text.strip()
-        user_id = self._owner(text) if text.startswith("+") else UserId(text)
+        """The user with this id or phone number, which may lack its plus sign and have spaces and hyphens."""
+        compact = _SEPARATORS.sub("", text)
+        user_id = self._owner(f"+{compact.removeprefix('+')}") if _NUMBER.fullmatch(compact) else UserId(text.strip())
         return None if user_id is None else self._users.find_now(user_id)
 
     def get(self, text: str) -> User:

@@ -84,6 +84,10 @@ class Sessions:
         self._store.create(session)
         return self._pair(session, token)
 
+    def session_of(self, refresh_token: str) -> SessionId:
+        """Whose token this is, without I/O. Raises `InvalidRefreshToken` unless this server issued it."""
+        return self._mint.refresh.read(refresh_token).session_id
+
     def refresh(self, refresh_token: str) -> TokenPair:
         """Exchange a refresh token for its successor and a new access token.
 

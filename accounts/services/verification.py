@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
-from accounts.domain import Standing
+from accounts.domain import SessionState
 from accounts.errors import AccountSuspended, SessionRevoked
-from accounts.services.standings import StandingReader
+from accounts.services.session_states import SessionStateReader
 from accounts.services.tokens import AccessTokens
 from accounts.stores.sessions import SessionStore
 from foundation.kernel.caller import Caller
@@ -88,7 +88,7 @@ class TokenVerifier:
         self._sessions = sessions
         self._clock = clock
         self._cache = cache or SessionCache()
-        self._standings = StandingReader(sessions, clock=clock)
+        self._states = SessionStateReader(sessions, clock=clock)
 
     def identify(self, access_token: str) -> UserId | None:
         """The user that a valid token names, whether or not its session is active. Reads no store."""
@@ -105,14 +105,14 @@ class TokenVerifier:
         caller, now = self._tokens.read(access_token), self._clock.now()
         check = self._cache.find(caller.session_id, now)
         if check is None:
-            standing = await self._sessions.find_standing(caller.session_id, caller.user_id, now=now)
-            check = self._cache.remember(caller.session_id, _check(standing, now))
+            state = await self._sessions.find_state(caller.session_id, caller.user_id, now=now)
+            check = self._cache.remember(caller.session_id, _check(state, now))
         return _require_active(caller, check, now)
 
     async def verify_now(self, access_token: str) -> Caller:
         """Authenticate a WebSocket: like `verify`, with a strongly consistent read instead of the cache."""
         caller, now = self._tokens.read(access_token), self._clock.now()
-        check = _check(await self._standings.read(caller.session_id, caller.user_id), now)
+        check = _check(await self._states.read(caller.session_id, caller.user_id), now)
         return _require_active(caller, self._cache.remember(caller.session_id, check), now)
 
     async def ended_among(self, sessions: Mapping[SessionId, UserId]) -> set[SessionId]:
@@ -122,10 +122,10 @@ class TokenVerifier:
         """
         if not sessions:
             return set()
-        standings = await self._sessions.confirm_standings(sessions.items(), now=self._clock.now())
-        ended = {session_id for session_id, standing in standings.items() if standing.session is None}
+        states = await self._sessions.confirm_states(sessions.items(), now=self._clock.now())
+        ended = {session_id for session_id, state in states.items() if state.session is None}
         self.mark_ended(ended)
-        return ended | {session_id for session_id, standing in standings.items() if standing.is_suspended}
+        return ended | {session_id for session_id, state in states.items() if state.is_suspended}
 
     def mark_ended(self, session_ids: Iterable[SessionId]) -> None:
         """Refuse the tokens of these sessions from now on."""
@@ -138,8 +138,8 @@ class TokenVerifier:
         self._cache.forget_users(user_ids)
 
 
-def _check(standing: Standing, now: datetime) -> SessionCheck:
-    session = standing.session
+def _check(state: SessionState, now: datetime) -> SessionCheck:
+    session = state.session
     if session is None:
         return SessionCheck(user_id=None, expires_at=None, checked_at=now)
     return SessionCheck(
@@ -147,7 +147,7 @@ def _check(standing: Standing, now: datetime) -> SessionCheck:
         expires_at=session.expires_at,
         checked_at=now,
         device_id=session.device_id,
-        is_suspended=standing.is_suspended,
+        is_suspended=state.is_suspended,
     )
 
 

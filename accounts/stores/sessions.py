@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from accounts.domain import Session, Standing
+from accounts.domain import Session, SessionState
 from accounts.models import SessionModel, UserModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import SessionId, UserId, is_session_id
@@ -69,26 +69,26 @@ class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find_standing(self, session_id: SessionId, user_id: UserId, *, now: datetime) -> Standing:
+    async def find_state(self, session_id: SessionId, user_id: UserId, *, now: datetime) -> SessionState:
         """May miss what was revoked or suspended just now; always finds a new session. On the service loop."""
         found = await self._database.on_loop.batch_get({VALIDATE: [(session_id,)], CHECK_USER: [(user_id,)]})
         item = found.of(VALIDATE).get((session_id,))
         if item is None:
-            return (await self.confirm_standings([(session_id, user_id)], now=now))[session_id]
+            return (await self.confirm_states([(session_id, user_id)], now=now))[session_id]
         user = found.of(CHECK_USER).get((user_id,))
-        return Standing(_active(item, now), is_suspended=_is_suspended(user))
+        return SessionState(_active(item, now), is_suspended=_is_suspended(user))
 
-    async def confirm_standings(
+    async def confirm_states(
         self, pairs: Iterable[tuple[SessionId, UserId]], *, now: datetime
-    ) -> dict[SessionId, Standing]:
-        """The standing of each session and its user, by a strongly consistent read. On the service loop."""
+    ) -> dict[SessionId, SessionState]:
+        """The state of each session and its user, by a strongly consistent read. On the service loop."""
         users = dict(pairs)
         session_keys: list[Key] = [(session_id,) for session_id in users]
         user_keys: list[Key] = [(user_id,) for user_id in users.values()]
         found = await self._database.on_loop.batch_get({CONFIRM_MANY: session_keys, CONFIRM_USERS: user_keys})
         items, people = found.of(CONFIRM_MANY), found.of(CONFIRM_USERS)
         return {
-            session_id: Standing(
+            session_id: SessionState(
                 _active(items[(session_id,)], now) if (session_id,) in items else None,
                 is_suspended=_is_suspended(people.get((user_id,))),
             )

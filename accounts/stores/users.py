@@ -16,13 +16,16 @@ from accounts.errors import PhoneNumberTaken
 from accounts.models import UserModel
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.ids import UserId, is_user_id
-from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation
+from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Operation, Write
 from foundation.stores.errors import ConditionFailed, TransactionCancelled
 
 GET_USER = AccessPattern("Get user by ID", UserModel, Operation.GET, "user_id", Consistency.EVENTUAL)
 GET_USERS = AccessPattern("Get users by ID", UserModel, Operation.BATCH_GET, "user_id", Consistency.EVENTUAL)
 CONFIRM_UNKNOWN = AccessPattern(
     "Confirm that users are unknown", UserModel, Operation.BATCH_GET, "user_id", Consistency.STRONG
+)
+GET_SETTINGS = AccessPattern(
+    "Get privacy settings to be cached", UserModel, Operation.BATCH_GET, "user_id", Consistency.STRONG
 )
 FIND_BY_PHONE = AccessPattern(
     "Find user by phone",
@@ -138,10 +141,11 @@ class UserStore:
         actions = [attribute.set(value) for attribute, value in wanted if value is not None]
         return self._change(CHANGE_PROFILE, user_id, *actions, UserModel.updated_at.set(to_iso(now)))
 
-    async def find_visibility(self, user_ids: Iterable[UserId]) -> dict[UserId, Visibility]:
-        """What the users that exist let others see. Eventually consistent."""
+    async def find_visibility(self, user_ids: Iterable[UserId], *, is_strong: bool) -> dict[UserId, Visibility]:
+        """What the users that exist let others see. A cache needs a strong read: it keeps what it reads."""
+        pattern = GET_SETTINGS if is_strong else GET_USERS
         keys = [(user_id,) for user_id in dict.fromkeys(user_ids) if is_user_id(user_id)]
-        items = (await self._database.on_loop.batch_get({GET_USERS: keys})).of(GET_USERS)
+        items = (await self._database.on_loop.batch_get({pattern: keys})).of(pattern)
         return {UserId(item.user_id): _visibility(item) for item in items.values()}
 
     async def record_last_seen(self, user_id: UserId, *, now: datetime, unless_since: datetime) -> None:
@@ -165,15 +169,19 @@ class UserStore:
         return self._change(RESTORE_USER, user_id, UserModel.suspended_at.remove())
 
     def erase(self, user: User) -> bool:
-        """Delete the user and the claim of its number in one transaction. False if they are gone already."""
-        claim = (_claim_key(user.phone_number),)
+        """Delete the user and the claim of its number in one transaction. False if the user is gone already.
+
+        A claim that is lost, or somebody else's, is left as it is.
+        """
+        account = self._database.deleting(ERASE_USER, (user.user_id,), UserModel.phone_number.exists())
+        claim = self._database.deleting(
+            RELEASE_PHONE, (_claim_key(user.phone_number),), UserModel.owner_id == user.user_id
+        )
+        return self._erased([account, claim]) or self._erased([account])
+
+    def _erased(self, writes: list[Write]) -> bool:
         try:
-            self._database.transact(
-                [
-                    self._database.deleting(ERASE_USER, (user.user_id,), UserModel.phone_number.exists()),
-                    self._database.deleting(RELEASE_PHONE, claim, UserModel.owner_id == user.user_id),
-                ]
-            )
+            self._database.transact(writes)
         except TransactionCancelled:
             return False
         return True

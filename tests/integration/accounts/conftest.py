@@ -30,8 +30,11 @@ from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.errors import StoreUnavailable
 from foundation.stores.redis.limits import Limit
 from tests.doubles import SettableClock
-from tests.rest import RestClient, user_limits
+from tests.rest import RestClient, public_limits, user_limits
 
+PROXIES = ["10.0.0.0/8"]
+PUBLIC_BURST = 100
+"""Requests of an address without a user."""
 ADA = "+14155550123"
 BOB = "+447911123456"
 
@@ -174,7 +177,13 @@ def _urls(accounts: Accounts, redis_client: "redis.Redis") -> ModuleType:
         path("api/schema", SchemaView.as_view()),
         path("api/docs", DocsView.as_view()),
         path("static/<path:path>", AssetView.as_view()),
-        *routes(accounts, cursors=CursorCodec("a secret"), address_of=ClientAddress(["10.0.0.0/8"]), limits=limits),
+        *routes(
+            accounts,
+            cursors=CursorCodec("a secret"),
+            address_of=ClientAddress(PROXIES),
+            limits=limits,
+            public_limits=public_limits(redis_client, burst=PUBLIC_BURST, proxies=PROXIES),
+        ),
     ]
     urls.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
     return urls

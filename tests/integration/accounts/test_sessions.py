@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,8 +12,9 @@ from accounts.models import SessionModel
 from accounts.services.sessions import SESSION_LIFETIME, TokenPair
 from accounts.services.verification import CACHE_TTL, TokenVerifier
 from accounts.stores.sessions import SessionStore
+from foundation.rest.throttling import REFRESHES_PER_SESSION
 from foundation.stores.dynamodb import Database
-from tests.integration.accounts.conftest import ADA, BOB, App, verify, verify_now
+from tests.integration.accounts.conftest import ADA, BOB, PUBLIC_BURST, App, verify, verify_now
 
 
 def refresh(app: App, token: str) -> Any:
@@ -56,6 +58,40 @@ class TestRefresh:
         item = _session_item(database, app.log_in()["session_id"])
         assert item["expires_at"]["S"] == "2035-03-01T14:30:00.000Z"
         assert item["ttl"]["N"] == str(int((app.clock.now() + SESSION_LIFETIME).timestamp()))
+
+
+class TestRefreshLimits:
+    def test_a_token_that_is_repeated_within_its_grace_is_refused_before_its_session_is_read(
+        self, app: App, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        token, other = app.log_in()["refresh_token"], app.log_in(BOB)["refresh_token"]
+        answers = [refresh(app, token).status_code for _ in range(REFRESHES_PER_SESSION.burst)]
+        assert set(answers) == {200}
+        with monkeypatch.context() as patch:
+            patch.setattr(app.accounts.sessions, "refresh", Mock(side_effect=AssertionError("the session is read")))
+            refused = refresh(app, token)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+        assert int(refused["Retry-After"]) >= 1
+        assert refresh(app, other).status_code == 200
+
+    def test_forged_tokens_take_nothing_from_the_session(self, app: App) -> None:
+        login = app.log_in()
+        forged = f"{login['session_id']}.{'A' * 43}.{'A' * 22}"
+        assert {refresh(app, forged).status_code for _ in range(REFRESHES_PER_SESSION.burst + 1)} == {401}
+        assert refresh(app, login["refresh_token"]).status_code == 200
+
+    def test_requests_without_a_user_count_for_their_address(self, app: App) -> None:
+        body = {"refresh_token": "none"}
+
+        def ask(path: str, address: str, **headers: str) -> int:
+            return int(app.post(path, body, REMOTE_ADDR=address, **headers).status_code)
+
+        for _ in range(PUBLIC_BURST):
+            assert ask("/api/auth/refresh", "192.0.2.1") == 401
+        for path in ("refresh", "request-code", "verify"):
+            assert ask(f"/api/auth/{path}", "192.0.2.1") == 429
+            assert ask(f"/api/auth/{path}", "10.0.0.1", HTTP_X_FORWARDED_FOR="192.0.2.1") == 429
+            assert ask(f"/api/auth/{path}", "10.0.0.1", HTTP_X_FORWARDED_FOR="192.0.2.2") != 429
 
 
 class TestRefreshGrace:

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from accounts.domain import Session, Standing
+from accounts.domain import Session, SessionState
 from accounts.errors import AccountSuspended, SessionRevoked
 from accounts.services.tokens import AccessTokens
 from accounts.services.verification import CACHE_TTL, SessionCache, SessionCheck, TokenVerifier
@@ -32,24 +32,24 @@ class Table:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def find_standing(self, session_id: SessionId, user_id: UserId, *, now: datetime) -> Standing:
-        return (await self.confirm_standings([(session_id, user_id)], now=now))[session_id]
+    async def find_state(self, session_id: SessionId, user_id: UserId, *, now: datetime) -> SessionState:
+        return (await self.confirm_states([(session_id, user_id)], now=now))[session_id]
 
-    async def confirm_standings(
+    async def confirm_states(
         self, pairs: Iterable[tuple[SessionId, UserId]], *, now: datetime
-    ) -> dict[SessionId, Standing]:
+    ) -> dict[SessionId, SessionState]:
         self.reads += 1
         if self.away:
             raise StoreUnavailable("no DynamoDB")
         found = {
-            session_id: Standing(self.sessions.get(session_id), is_suspended=user_id in self.suspended)
+            session_id: SessionState(self.sessions.get(session_id), is_suspended=user_id in self.suspended)
             for session_id, user_id in pairs
         }
         await self.gate.wait()
         return found
 
 
-async def settle() -> None:
+async def let_tasks_run() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -179,10 +179,10 @@ class TestManySockets:
     async def test_those_that_wait_share_a_read_and_none_that_has_begun(self, auth: Authentication) -> None:
         auth.table.gate.clear()
         first = asyncio.create_task(auth.verifier.verify_now(auth.token))
-        await settle()
+        await let_tasks_run()
         auth.table.sessions.clear()
         later = [asyncio.create_task(auth.verifier.verify_now(auth.token)) for _ in range(50)]
-        await settle()
+        await let_tasks_run()
         auth.table.gate.set()
         outcomes = await asyncio.gather(*later, return_exceptions=True)
         assert all(isinstance(outcome, SessionRevoked) for outcome in outcomes)
@@ -192,7 +192,7 @@ class TestManySockets:
     async def test_one_that_gives_up_takes_no_other_with_it(self, auth: Authentication) -> None:
         auth.table.gate.clear()
         one, other = (asyncio.create_task(auth.verifier.verify_now(auth.token)) for _ in range(2))
-        await settle()
+        await let_tasks_run()
         one.cancel()
         auth.table.gate.set()
         assert (await other).user_id == ADA
