@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from chats.domain import Chat, Membership
+from chats.domain import Chat, Membership, Role
 from foundation.kernel.events import Event
 from foundation.kernel.ids import EventId, UserId
 
@@ -13,6 +13,31 @@ class Change(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     ROLE_CHANGED = "role_changed"
+
+
+CHANGE_OF_NOTICE = {
+    "member_added": Change.ADDED,
+    "member_joined": Change.ADDED,
+    "member_removed": Change.REMOVED,
+    "member_left": Change.REMOVED,
+    "role_changed": Change.ROLE_CHANGED,
+}
+"""The notices of a chat's log that are also told as `MembershipChanged`, one event for each user they name."""
+
+
+def changes_named(notice: object) -> list[tuple[str, Change]]:
+    """Who changed, and how, by a notice of a chat's log. None for other notices, and for one that cannot be read."""
+    if not isinstance(notice, dict) or notice.get("type") not in CHANGE_OF_NOTICE:
+        return []
+    user_ids, roles = notice.get("user_ids"), notice.get("roles")
+    if not isinstance(user_ids, list) or not isinstance(roles, list) or len(user_ids) != len(roles):
+        return []
+    if not all(isinstance(user_id, str) for user_id in user_ids) or not all(role in _ROLES for role in roles):
+        return []
+    return [(user_id, CHANGE_OF_NOTICE[notice["type"]]) for user_id in user_ids]
+
+
+_ROLES = [str(role) for role in Role]
 
 
 def chat_created(chat: Chat, member_ids: Sequence[UserId], *, event_id: EventId) -> Event:
@@ -32,9 +57,12 @@ def chat_created(chat: Chat, member_ids: Sequence[UserId], *, event_id: EventId)
 
 
 def membership_changed(
-    change: Change, membership: Membership, *, changed_by: UserId, event_id: EventId, now: datetime
+    change: Change, membership: Membership, *, sequence: int, changed_by: UserId, event_id: EventId, now: datetime
 ) -> Event:
-    """`membership` is the state after the change, or the last state of a removed membership."""
+    """`membership` is the state after the change, or the last state of a removed membership.
+
+    `sequence` is that of the notice in the chat's log. Events of earlier releases lack it.
+    """
     return Event(
         event_type="MembershipChanged",
         event_id=event_id,
@@ -46,5 +74,6 @@ def membership_changed(
             "change_type": str(change),
             "role": str(membership.role),
             "changed_by": changed_by,
+            "sequence": sequence,
         },
     )

@@ -13,8 +13,10 @@ from chats.services.listing import ChatListing
 from chats.services.members import Members
 from chats.services.posting import Posting
 from chats.services.records import ChatRecords
+from chats.services.republishing import CreationRepublisher
 from chats.stores.chats import ChatStore
 from chats.stores.counters import CounterStore
+from chats.stores.inspection import ChatInspection
 from chats.stores.memberships import MembershipStore
 from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
@@ -54,7 +56,7 @@ def assemble(
         database=database, chats=chats, memberships=memberships, counters=counters, keys=creation_keys
     )
     return Chats(
-        creation=ChatCreation(stores=stores, access=access, users=users, events=events, clock=clock, ids=ids),
+        creation=ChatCreation(stores=stores, access=access, users=users, log=log, events=events, clock=clock, ids=ids),
         details=ChatDetails(access=access, memberships=memberships, counters=counters, log=log, clock=clock),
         members=Members(access=access, memberships=memberships, log=log, users=users, events=events, cursors=cursors),
         listing=ChatListing(chats=chats, memberships=memberships, counters=counters),
@@ -66,3 +68,10 @@ def assemble(
 def assemble_posting(database: Database) -> Posting:
     """The part that a process which only reads needs too."""
     return Posting(database=database, memberships=MembershipStore(database), counters=CounterStore(database))
+
+
+def assemble_creation_republisher(
+    database: Database, *, producer: EventProducer, clock: Clock, ids: IdFactory
+) -> CreationRepublisher:
+    """The part of operators' tools."""
+    return CreationRepublisher(chats=ChatInspection(database), producer=producer, clock=clock, ids=ids)

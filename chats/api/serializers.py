@@ -11,7 +11,7 @@ from chats.domain import MAX_MEMBERS, MAX_NAME_LENGTH, ChatType, Role
 from foundation.kernel import names
 from foundation.kernel.clock import from_iso
 from foundation.kernel.ids import is_user_id
-from foundation.rest.serializers import StrictSerializer, TextField
+from foundation.rest.serializers import BoundedListField, StrictSerializer, TextField
 
 USER_ID_PATTERN = "^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 _NOT_IN_NAMES = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
@@ -67,7 +67,7 @@ class CreateChatBody(StrictSerializer):
 
     type = serializers.ChoiceField(choices=[str(kind) for kind in ChatType])
     name = NameField(required=False, allow_null=True, help_text="The name of a group. A direct chat has no name.")
-    members = serializers.ListField(
+    members = BoundedListField(
         child=UserIdField(),
         max_length=MAX_MEMBERS,
         help_text="The other members. You are always a member. A direct chat has exactly one other member.",

@@ -1,4 +1,4 @@
-"""The interface of the chat's log, through which a chat's name and members change.
+"""The interface of the chat's log, through which a chat's name and members change, and which is told of new chats.
 
 `messaging` writes the log and implements the interface, because `chats` must not import `messaging`.
 """
@@ -28,5 +28,12 @@ class ChatLog(Protocol):
         """Judge the command (`chats.services.changes`) and store it.
 
         Raises what `Changes.judge` raises, and `ChatNotFound` if the caller is not a member.
+        """
+        ...
+
+    def note(self, chat_id: ChatId) -> None:
+        """Call it before the transaction that creates a chat: a crash before its event then leaves a trace.
+
+        Returns at once.
         """
         ...

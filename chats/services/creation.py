@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from accounts.services.directory import UserDirectory
 from chats.domain import Chat, ChatDraft, ChatState, ChatType, Creation, Membership, Role
 from chats.services.access import Access
+from chats.services.chat_log import ChatLog
 from chats.services.creation_keys import CreationKeys
 from chats.services.event_publisher import EventPublisher
 from chats.stores.chats import ChatStore
@@ -45,6 +46,7 @@ class ChatCreation:
         stores: CreationStores,
         access: Access,
         users: UserDirectory,
+        log: ChatLog,
         events: EventPublisher,
         clock: Clock,
         ids: IdFactory,
@@ -52,6 +54,7 @@ class ChatCreation:
         self._stores = stores
         self._access = access
         self._users = users
+        self._log = log
         self._events = events
         self._clock = clock
         self._ids = ids
@@ -75,6 +78,7 @@ class ChatCreation:
         chat = self._new_chat(creator_id, draft)
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in (creator_id, partner_id)]
         claim = self._stores.chats.claiming_direct(chat.chat_id, creator_id, partner_id)
+        self._log.note(chat.chat_id)
         try:
             self._stores.database.transact([claim, *self._creating(chat, members, count=2)])
         except (TransactionCancelled, TransactionConflict) as error:
@@ -96,6 +100,7 @@ class ChatCreation:
         members = [_membership(chat, user_id, Role.MEMBER) for user_id in others]
         prepared, atomic = (members, []) if len(members) >= MAX_MEMBERS_IN_TRANSACTION else ([], members)
         self._stores.memberships.prepare(prepared)
+        self._log.note(chat.chat_id)
         try:
             writes = self._creating(chat, [owner, *atomic], count=len(members) + 1)
             self._stores.database.transact([*writes, *self._remembering_key(chat, key)])

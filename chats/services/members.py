@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from accounts.services.directory import UserDirectory
 from chats.domain import Command, CommandType, Member, Membership, Role
 from chats.errors import MemberNotFound, NothingToChange
-from chats.events import Change
 from chats.services.access import Access
 from chats.services.changes import require_may_add
 from chats.services.chat_log import ChatLog, Notice
@@ -71,7 +70,7 @@ class Members:
         user = self._users.find_public_users([user_id]).get(user_id)
         if user is None:
             raise Invalid("There is no such user", fields={"user_id": ["There is no such user."]})
-        notice = self._commit(chat_id, caller_id, Command(CommandType.ADD, user_id, role), Change.ADDED)
+        notice = self._commit(chat_id, caller_id, Command(CommandType.ADD, user_id, role))
         return Member(Membership(chat_id, user_id, role, notice.created_at), user.display_name)
 
     def remove(self, chat_id: ChatId, caller_id: UserId, user_id: UserId) -> None:
@@ -79,7 +78,7 @@ class Members:
 
         Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
         """
-        self._commit(chat_id, caller_id, Command(CommandType.REMOVE, user_id), Change.REMOVED)
+        self._commit(chat_id, caller_id, Command(CommandType.REMOVE, user_id))
 
     def change_role(self, chat_id: ChatId, caller_id: UserId, user_id: UserId, role: Role) -> Member:
         """Change a member's role. `owner` transfers the ownership, and the caller becomes an admin.
@@ -87,20 +86,14 @@ class Members:
         Raises `RoleTooLow`, `MemberNotFound`, `OwnerMustTransfer`, `DirectChatIsFixed`.
         """
         with suppress(NothingToChange):
-            self._commit(chat_id, caller_id, Command(CommandType.CHANGE_ROLE, user_id, role), Change.ROLE_CHANGED)
+            self._commit(chat_id, caller_id, Command(CommandType.CHANGE_ROLE, user_id, role))
         membership = self._memberships.find(chat_id, user_id)
         if membership is None:
             raise MemberNotFound
         user = self._users.find_public_users([user_id]).get(user_id)
         return Member(membership, user.display_name if user else "")
 
-    def _commit(self, chat_id: ChatId, caller_id: UserId, command: Command, change: Change) -> Notice:
+    def _commit(self, chat_id: ChatId, caller_id: UserId, command: Command) -> Notice:
         notice = self._log.commit(chat_id, caller_id, command)
-        self._events.memberships_changed(change, _memberships(chat_id, notice), changed_by=caller_id)
+        self._events.memberships_changed(chat_id, notice, changed_by=caller_id)
         return notice
-
-
-def _memberships(chat_id: ChatId, notice: Notice) -> list[Membership]:
-    """The memberships that a notice is about: after the change, or as they last were."""
-    pairs = zip(notice.fields["user_ids"], notice.fields["roles"], strict=True)
-    return [Membership(chat_id, UserId(user_id), Role(role), notice.created_at) for user_id, role in pairs]

@@ -36,6 +36,8 @@ class ChatRecords:
 
     def end_membership(self, chat_id: ChatId, user_id: UserId) -> None:
         """End a membership that its holder cannot leave: of a direct chat, or of a group that holds nobody else."""
-        writes = [self._memberships.ending(chat_id, user_id), self._counters.counting_departure(chat_id)]
-        with suppress(TransactionCancelled):  # it has ended already
-            self._database.transact(writes)
+        ending = self._memberships.ending(chat_id, user_id)
+        for counting in (self._counters.counting_lost_member, self._counters.counting_departure):
+            with suppress(TransactionCancelled):  # it has ended already, or the chat is older than the count of members
+                self._database.transact([ending, counting(chat_id)])
+                return

@@ -23,6 +23,9 @@ ALLOCATE_SEQUENCE = AccessPattern(
 COUNT_DEPARTURE = AccessPattern(
     "Count departure", CounterModel, Operation.TRANSACT_UPDATE, key="chat_id", condition="attribute_exists(chat_id)"
 )
+COUNT_LOST_MEMBER = AccessPattern(
+    "Count lost member", CounterModel, Operation.TRANSACT_UPDATE, key="chat_id", condition="attribute_exists(members)"
+)
 CREATE_COUNTER = AccessPattern(
     "Create counter", CounterModel, Operation.TRANSACT_PUT, key="chat_id", condition="attribute_not_exists(chat_id)"
 )
@@ -66,6 +69,11 @@ class CounterStore:
         departures = CounterModel.departures
         exists = CounterModel.chat_id.exists()
         return self._database.updating(COUNT_DEPARTURE, (chat_id,), [departures.add(1)], exists)
+
+    def counting_lost_member(self, chat_id: ChatId) -> Write:
+        """Increments `departures` and decrements `members`. Fails if the chat is older than this count."""
+        counted = [CounterModel.departures.add(1), CounterModel.members.add(-1)]
+        return self._database.updating(COUNT_LOST_MEMBER, (chat_id,), counted, CounterModel.members.exists())
 
     def moving(self, chat_id: ChatId, *, current: CounterState, after: CounterState, now: datetime) -> Write:
         """Moves the counter. Fails if sequence or departures differ from `current`."""

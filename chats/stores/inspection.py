@@ -35,6 +35,13 @@ RAISE_COUNTER = AccessPattern(
 RESTORE_COUNTER = AccessPattern(
     "Restore counter", CounterModel, Operation.PUT, key="chat_id", condition="attribute_not_exists(chat_id)"
 )
+CORRECT_COUNTED = AccessPattern(
+    "Correct what the counter counts",
+    CounterModel,
+    Operation.UPDATE,
+    key="chat_id",
+    condition="sequence_counter = :seen",
+)
 CORRECT_MEMBERS = AccessPattern(
     "Correct number of members", CounterModel, Operation.UPDATE, key="chat_id", condition="members = :seen"
 )
@@ -107,6 +114,11 @@ class ChatInspection:
         attributes: dict[str, Any] = {"sequence_counter": at, "members": members, **counted}
         item = CounterModel(chat_id=chat_id, created_at=to_iso(now), updated_at=to_iso(now), **attributes)
         await self._database.put(RESTORE_COUNTER, item, CounterModel.chat_id.does_not_exist())
+
+    async def correct_counted(self, chat_id: ChatId, *, seen: int, counted: Mapping[str, int]) -> None:
+        """What the counter tells besides its sequence. Raises `ConditionFailed` if the counter has moved."""
+        actions: list[Action] = [getattr(CounterModel, name).set(value) for name, value in counted.items()]
+        await self._database.update(CORRECT_COUNTED, (chat_id,), actions, CounterModel.sequence_counter == seen)
 
     async def correct_members(self, chat_id: ChatId, *, seen: int, to: int) -> None:
         """Raises `ConditionFailed` if somebody has joined or left."""

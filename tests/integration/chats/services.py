@@ -40,14 +40,16 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.events import Event
 from foundation.kernel.ids import ChatId, IdFactory, UserId
+from foundation.kernel.loops import ServiceLoop
 from foundation.rest.throttling import UserLimits
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from messaging.domain import Message
 from messaging.services.annotations import Annotations
+from messaging.services.batch_reader import BatchReader
 from messaging.services.committer import Committer
 from messaging.services.history import History
-from messaging.services.ingest import Ingest
+from messaging.services.ingest import Ingest, IngestStores
 from messaging.services.notices import CommandLog
 from messaging.stores.messages import ChatCreationKeys, IdempotencyKeyStore, MessageStore
 from tests.doubles import verify_user_id
@@ -66,6 +68,17 @@ class RecordingProducer(EventProducer):
 
     def publish_and_wait(self, batch: Sequence[Outgoing], *, timeout: float | None = None) -> None:
         self.events += [outgoing.event for outgoing in batch]
+
+
+class NotingLog(CommandLog):
+    """Remembers which chats are about to be created."""
+
+    def __init__(self, committer: Committer, *, loop: ServiceLoop, noted: list[ChatId]) -> None:
+        super().__init__(committer, loop=loop)
+        self._noted = noted
+
+    def note(self, chat_id: ChatId) -> None:
+        self._noted.append(chat_id)
 
 
 class OnlineUsers(PresenceStore):
@@ -97,20 +110,20 @@ class Services:
         self.access = Access(chats=self.chats, memberships=self.memberships)
         self.events = EventPublisher(producer=producer, ids=self.ids, clock=clock)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
-        self.creation = self._creation()
         cursors = CursorCodec("a secret of the tests")
         messages = MessageStore(database.on_loop)
         self.history = History(database=database.on_loop, messages=messages, posting=self.posting)
-        ingest = Ingest(
+        stores = IngestStores(
             database=database.on_loop,
             posting=self.posting,
             changes=Changes(database, limit=member_limit),
             messages=messages,
             keys=IdempotencyKeyStore(database),
-            clock=clock,
         )
+        ingest = Ingest(stores, clock=clock)
+        reader = BatchReader(stores, ingest, clock=clock)
         self.entries = RecordingProducer()
-        self.committer = Committer(ingest=ingest, producer=self.entries, clock=clock, ids=self.ids)
+        self.committer = Committer(ingest=ingest, reader=reader, producer=self.entries, clock=clock, ids=self.ids)
         self.annotations = Annotations(
             database=database.on_loop,
             history=self.history,
@@ -118,7 +131,9 @@ class Services:
             posting=self.posting,
             cursors=cursors,
         )
-        log = CommandLog(self.committer, loop=database.loop)
+        self.noted: list[ChatId] = []
+        log = NotingLog(self.committer, loop=database.loop, noted=self.noted)
+        self.creation = self._creation(log)
         self.details = ChatDetails(
             access=self.access, memberships=self.memberships, counters=self.counters, log=log, clock=clock
         )
@@ -152,7 +167,7 @@ class Services:
             cursors=cursors,
         )
 
-    def _creation(self) -> ChatCreation:
+    def _creation(self, log: CommandLog) -> ChatCreation:
         stores = CreationStores(
             database=self.database,
             chats=self.chats,
@@ -161,7 +176,13 @@ class Services:
             keys=ChatCreationKeys(self.database),
         )
         return ChatCreation(
-            stores=stores, access=self.access, users=self.users, events=self.events, clock=self.clock, ids=self.ids
+            stores=stores,
+            access=self.access,
+            users=self.users,
+            log=log,
+            events=self.events,
+            clock=self.clock,
+            ids=self.ids,
         )
 
     def urlconf(self, limits: UserLimits | None = None) -> ModuleType:

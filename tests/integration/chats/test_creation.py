@@ -61,6 +61,14 @@ class TestCreatingAGroup:
         assert len(writes) == 1
         assert len(writes[0]["TransactItems"]) == 5
 
+    def test_it_is_noted_before_it_is_written(self, services: Services, database: Database) -> None:
+        ada, bob, before = services.user(), services.user(), list[list[ChatId]]()
+        with just_before(database, "TransactWriteItems", lambda: before.append(list(services.noted))):
+            group = ada.create_group().body["chat_id"]
+        with just_before(database, "TransactWriteItems", lambda: before.append(list(services.noted))):
+            direct = ada.post("/api/chats", {"type": "direct", "members": [bob.user_id]}).body["chat_id"]
+        assert before == [[group], [group, direct]]
+
     def test_the_creator_may_be_the_only_member(self, services: Services) -> None:
         ada = services.user()
         chat_id = ada.create_group().body["chat_id"]

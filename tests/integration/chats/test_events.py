@@ -85,11 +85,15 @@ class TestInTheLog:
                 "change_type": change,
                 "role": role,
                 "changed_by": by.user_id,
+                "sequence": sequence,
             }
-            for user, change, role, by in (
-                (cem, "added", "member", ada),
-                (cem, "role_changed", "admin", ada),
-                (bob, "removed", "member", cem),
+            for sequence, (user, change, role, by) in enumerate(
+                (
+                    (cem, "added", "member", ada),
+                    (cem, "role_changed", "admin", ada),
+                    (bob, "removed", "member", cem),
+                ),
+                start=1,
             )
         ]
 

@@ -125,6 +125,7 @@ class TestAdding:
                 "change_type": "added",
                 "role": "member",
                 "changed_by": team.admin.user_id,
+                "sequence": 2,
             }
         ]
 
@@ -177,6 +178,7 @@ class TestRemoving:
                 "change_type": "removed",
                 "role": "member",
                 "changed_by": team.admin.user_id,
+                "sequence": 2,
             }
         ]
 
