@@ -34,7 +34,8 @@ MAX_SEQUENCE = 2**53 - 1
 
 _CLIENT_MESSAGE_ID = re.compile(r"[!-~]{1,128}")
 # One grapheme, neither blank nor a control character.
-_EMOJI = regex.compile(r"(?![\p{Cc}\p{Cf}\p{Z}])\X")
+_EMOJI = regex.compile(r"(?![\p{Cc}\p{Cf}\p{Z}\uFFFD])\X")
+"""Without the replacement character: servers decode bytes of a path that are not UTF-8 to it."""
 
 
 class Kind(StrEnum):
@@ -63,7 +64,8 @@ Reactions = Mapping[str, frozenset[UserId]]
 class Message:
     """An entry of a chat's log: a message, unless `kind` says otherwise. A message is as it stands, changes included.
 
-    `others` counts the entries up to this one that are no messages. `last_change` is the sequence of the last entry
+    A `kind` or `action` of a later version is kept as its text. `others` counts the entries up to this one that are no
+    messages. `last_change` is the sequence of the last entry
     that changed the message. Times are ISO 8601 text: no code computes with them.
     """
 
@@ -76,7 +78,7 @@ class Message:
     content_type: str
     created_at: str
     others: int = 0
-    kind: Kind = Kind.MESSAGE
+    kind: Kind | str = Kind.MESSAGE
     reply_to: int | None = None
     mentions: tuple[UserId, ...] = ()
     edited_at: str | None = None
@@ -85,7 +87,7 @@ class Message:
     reactions: Reactions | None = None
     target: int | None = None
     emoji: str | None = None
-    action: Action | None = None
+    action: Action | str | None = None
     notice: Mapping[str, Any] | None = None
 
     @property
@@ -138,6 +140,8 @@ class Draft:
 
     Without a `client_message_id` the draft cannot be repeated safely by its sender; the committer gives it one.
     `traceparent` is the sender's own trace of it, which changes nothing of what is stored.
+    `by_staff`: a deletion that is none of the sender's. The sender need be no member, and no limit applies. No edge
+    sets it.
     """
 
     chat_id: ChatId
@@ -154,6 +158,7 @@ class Draft:
     action: Action | None = None
     command: Command | None = None
     traceparent: str | None = None
+    by_staff: bool = False
 
     @property
     def is_folded(self) -> bool:
@@ -189,6 +194,8 @@ class Draft:
         """Raises `ContentTooLarge` or `InvalidDraft`, which name the field."""
         if self.client_message_id or self.kind in _NEED_CLIENT_ID:
             _require_client_message_id(self.client_message_id)
+        if self.by_staff and self.kind is not Kind.DELETION:
+            raise _invalid("kind", "Staff only deletes.")
         if self.content_type not in CONTENT_TYPES:
             raise _invalid("content_type", f"Must be one of: {', '.join(CONTENT_TYPES)}.")
         if self.kind in _NEED_CLIENT_ID:

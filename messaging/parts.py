@@ -13,13 +13,14 @@ from foundation.kernel.ids import IdFactory
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventProducer
 from messaging.services.annotations import Annotations
+from messaging.services.batch_reader import BatchReader
 from messaging.services.committer import Committer, SendRateLimiter
 from messaging.services.envelopes import Envelopes
 from messaging.services.guests import Guests
 from messaging.services.handover import HandOver
 from messaging.services.history import History
 from messaging.services.homes import HomeRegistration, Homes
-from messaging.services.ingest import Ingest
+from messaging.services.ingest import Ingest, IngestStores
 from messaging.services.notices import CommandLog
 from messaging.services.peers import Channel, Peers
 from messaging.services.recent_chats import RecentChats
@@ -66,23 +67,24 @@ def assemble(
     clock: Clock,
     ids: IdFactory,
 ) -> Messaging:
-    homes = Homes()
-    ingest = Ingest(
+    homes = Homes(is_alone=False)
+    stores = IngestStores(
         database=database.on_loop,
         posting=posting,
         changes=Changes(database),
         messages=MessageStore(database.on_loop),
         keys=IdempotencyKeyStore(database),
-        clock=clock,
-        homes=homes,
     )
+    ingest = Ingest(stores, clock=clock, homes=homes)
+    recent = RecentChats(RecentChatsWriter(redis), clock=clock)
     committer = Committer(
         ingest=ingest,
+        reader=BatchReader(stores, ingest, clock=clock),
         producer=producer,
         clock=clock,
         ids=ids,
         limiter=SendRateLimiter(rate=options.send_rate, burst=options.send_burst),
-        recent=RecentChats(RecentChatsWriter(redis), clock=clock),
+        recent=recent,
     )
     homes.subscribe(committer.on_homes_changed)
     history = assemble_history(database, posting=posting)
@@ -96,7 +98,7 @@ def assemble(
             posting=posting,
             cursors=cursors,
         ),
-        log=CommandLog(committer, loop=database.loop),
+        log=CommandLog(committer, loop=database.loop, recent=recent),
         peers=assemble_peers(
             committer,
             homes,

@@ -3,7 +3,13 @@
 import re
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    PolymorphicProxySerializer,
+    extend_schema,
+)
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -22,6 +28,7 @@ from messaging.api.serializers import (
     PinsAnswer,
     ReactionPageAnswer,
     SentAnswer,
+    UnchangedAnswer,
 )
 from messaging.domain import MAX_SEQUENCE, Action, Draft, Kind
 from messaging.errors import (
@@ -61,6 +68,21 @@ def sequence_of(text: str) -> int:
 
 def _sent(name: str, entry: dict[str, Any]) -> OpenApiResponse:
     return OpenApiResponse(SentAnswer, examples=[OpenApiExample(name, value={**entry, "duplicate": False})])
+
+
+def _sent_or_unchanged(name: str, entry: dict[str, Any]) -> OpenApiResponse:
+    return OpenApiResponse(
+        PolymorphicProxySerializer(
+            component_name="SentOrUnchanged",
+            serializers=[SentAnswer, UnchangedAnswer],
+            resource_type_field_name=None,
+        ),
+        description="The entry; where nothing changes `{duplicate: true, sequence: null, message}`.",
+        examples=[
+            OpenApiExample(name, value={**entry, "duplicate": False}),
+            OpenApiExample("Nothing changed", value=examples.UNCHANGED),
+        ],
+    )
 
 
 class ChangingView(ParleyView):
@@ -145,14 +167,7 @@ class MessageView(ChangingView):
 
 
 _REACTED: dict[Any, Any] = {
-    200: OpenApiResponse(
-        SentAnswer,
-        description="The entry; where nothing changes `{duplicate: true, sequence: null, message}`.",
-        examples=[
-            OpenApiExample("A reaction", value={**examples.REACTION, "duplicate": False}),
-            OpenApiExample("Nothing changed", value=examples.UNCHANGED),
-        ],
-    ),
+    200: _sent_or_unchanged("A reaction", examples.REACTION),
     **problems(*_FAILURES, MessageDeleted, TooManyReactions),
 }
 
@@ -205,14 +220,7 @@ class ReactionsView(ParleyView):
 
 
 _PINNED: dict[Any, Any] = {
-    200: OpenApiResponse(
-        SentAnswer,
-        description="The entry; where nothing changes `{duplicate: true, sequence: null, message}`.",
-        examples=[
-            OpenApiExample("A pin", value={**examples.PIN, "duplicate": False}),
-            OpenApiExample("Nothing changed", value=examples.UNCHANGED),
-        ],
-    ),
+    200: _sent_or_unchanged("A pin", examples.PIN),
     **problems(*_FAILURES, MessageDeleted, NotYourMessage),
 }
 

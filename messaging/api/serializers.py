@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from foundation.rest.serializers import StrictSerializer, TextField, WholeNumberField
+from foundation.rest.serializers import BoundedListField, StrictSerializer, TextField, WholeNumberField
 from messaging.domain import CONTENT_TYPES, MAX_CONTENT_BYTES, MAX_MENTIONS, MAX_PAGE, MAX_SEQUENCE, TEXT, Action, Kind
 
 
@@ -25,11 +25,11 @@ class ContentTypeField(TextField):
 
 
 @extend_schema_field({"type": "array", "items": {"type": "string"}, "maxItems": MAX_MENTIONS})
-class MentionsField(serializers.ListField):
+class MentionsField(BoundedListField):
     """User ids. That they are members is not checked."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(child=TextField(), **options)
+        super().__init__(child=TextField(), max_length=MAX_MENTIONS, **options)
 
     def to_internal_value(self, data: Any) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(super().to_internal_value(data))
@@ -102,6 +102,14 @@ class MessageAnswer(serializers.Serializer[Any]):
 
 class SentAnswer(MessageAnswer):
     duplicate = serializers.BooleanField(help_text="An earlier send of the same id had already stored the message.")
+
+
+class UnchangedAnswer(serializers.Serializer[Any]):
+    """There was nothing to change: no entry was made. `message` is the target as it stands."""
+
+    duplicate = serializers.BooleanField()
+    sequence = serializers.IntegerField(allow_null=True, help_text="Always null.")
+    message = MessageAnswer()
 
 
 class ReactionAnswer(serializers.Serializer[Any]):

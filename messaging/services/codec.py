@@ -6,7 +6,8 @@ draft means, and ignores such a field in an answer.
 """
 
 import types
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -130,8 +131,8 @@ def _decoder(hint: Any, *, is_strict: bool) -> Decoder:
     origin, arguments = get_origin(hint), get_args(hint)
     read = partial(_decoder, is_strict=is_strict)
     if origin in (Union, types.UnionType):
-        (inner,) = (read(each) for each in arguments if each is not types.NoneType)
-        return lambda value: None if value is None else inner(value)
+        readers = [read(each) for each in arguments if each is not types.NoneType]
+        return lambda value: None if value is None else _first_readable(readers, value)
     if origin in (tuple, frozenset):
         item = read(arguments[0])
         return lambda value: origin(map(item, _require(value, list)))
@@ -145,6 +146,14 @@ def _decoder(hint: Any, *, is_strict: bool) -> Decoder:
     if hint is Any:
         return lambda value: value
     return lambda value: _require(value, hint)
+
+
+def _first_readable(readers: Sequence[Decoder], value: object) -> Any:
+    """As the first type that reads it: a text that is no value of an enumeration stays a text."""
+    for reader in readers[:-1]:
+        with suppress(ValueError):
+            return reader(value)
+    return readers[-1](value)
 
 
 def _require(value: Any, kind: type[Any]) -> Any:

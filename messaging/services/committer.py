@@ -28,7 +28,9 @@ from foundation.stores.kafka.producer import EventProducer
 from messaging.domain import Draft, Kind, Sent, entry_persisted
 from messaging.errors import ClientMessageIdConflict, Overloaded
 from messaging.services import metrics
-from messaging.services.ingest import FailedBatch, Ingest, ReadResult
+from messaging.services.batch_reader import BatchReader, ReadResult
+from messaging.services.failed_batches import FailedBatch
+from messaging.services.ingest import Ingest
 from messaging.services.queues import GUEST, OWN, Batch, ChatQueues, PendingDraft
 from messaging.services.recent_chats import RecentChats
 
@@ -88,6 +90,7 @@ class Committer:
         self,
         *,
         ingest: Ingest,
+        reader: BatchReader,
         producer: EventProducer,
         clock: Clock,
         ids: IdFactory,
@@ -100,6 +103,7 @@ class Committer:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ingest = ingest
+        self._reader = reader
         self._producer = producer
         self._clock = clock
         self._ids = ids
@@ -133,7 +137,7 @@ class Committer:
         draft.require_valid()
         if not is_chat_id(draft.chat_id):
             raise ChatNotFound
-        if self._limiter is not None and draft.kind is not Kind.NOTICE:
+        if self._limiter is not None and draft.kind is not Kind.NOTICE and not draft.by_staff:
             self._limiter.take(draft.sender_id)
         pending = self._admit(draft, self._ids.message())
         router = self._router
@@ -258,7 +262,7 @@ class Committer:
 
     async def _verify(self, batches: Sequence[Batch], *, fresh: bool = False) -> None:
         try:
-            result = await self._ingest.read(batches, fresh=fresh)
+            result = await self._reader.read(batches, fresh=fresh)
         except ParleyError as error:
             self._fail_reading(batches, error)
         except Exception:
@@ -333,7 +337,7 @@ class Committer:
 
     def _retry_batch(self, failure: FailedBatch) -> None:
         """Read the chat again after a backoff, without the drafts that have used up their attempts."""
-        metrics.RETRIES.labels(failure.reason).inc()
+        metrics.RETRIED_BATCHES.labels(failure.reason).inc()
         policy = self._contention_retry if failure.contended else self._retry
         now, drafts = self._monotonic(), failure.batch.drafts
         for pending in drafts:
@@ -416,7 +420,7 @@ class Committer:
                 else:
                     metrics.PATHS.labels(*each.path).inc()
         metrics.SENT.inc(sent)
-        metrics.OWN.inc(own)
+        metrics.OWN_DRAFTS.inc(own)
 
     def _answer_repeat(self, repeat: PendingDraft, first: PendingDraft, sent: Sent) -> None:
         is_same = repeat.draft.digest == first.draft.digest
@@ -457,6 +461,7 @@ def _log_stored(stored: Sequence[tuple[PendingDraft, Sent]]) -> None:
     for pending, sent in stored:
         entry = sent.message
         if entry.sequence % LARGE_CHAT == 0:
+            metrics.LARGE_CHATS.inc()
             ids = {"event": "large_chat", "chat_id": entry.chat_id, "sequence": entry.sequence}
             log.warning("a chat has %d entries: archive it", entry.sequence, extra=ids)
         if traced:

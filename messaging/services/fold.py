@@ -116,8 +116,10 @@ class Fold:
         return entry
 
     def _delete(self, pending: "PendingDraft") -> Message | Sent:
-        sender_id, target = pending.draft.sender_id, self._target(pending)
-        if sender_id != target.sender_id and not self._facts.memberships[sender_id].role.may_manage:
+        draft, target = pending.draft, self._target(pending)
+        sender_id = draft.sender_id
+        may_delete = draft.by_staff or sender_id == target.sender_id
+        if not (may_delete or self._facts.memberships[sender_id].role.may_manage):
             raise NotYourMessage("Its author, the owner and admins delete a message")
         if target.deleted_at is not None:
             deletion = self._entries.get(target.last_change or 0)

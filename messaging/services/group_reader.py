@@ -15,7 +15,7 @@ from messaging.errors import Overloaded
 
 SHARED = Histogram(
     "parley_group_read_questions",
-    "Questions answered by one group read.",
+    "Syncs and pages of history of one chat that are answered by one read of its log.",
     buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 )
 

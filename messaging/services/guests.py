@@ -1,7 +1,8 @@
 """Commits the drafts that other processes hand over, and answers them.
 
-`announced` carries the answers of drafts, when Kafka has taken their events. `not_home` tells that the batch is not
-committed here. A batch that follows another is accepted only if that one was: so nothing overtakes a batch that was
+`announced` carries the answers of drafts, when Kafka has taken their events. `stored` tells that every draft of a batch
+is stored or refused, if Kafka takes longer: the last answers imply it. `not_home` tells that the batch is not committed
+here. A batch that follows another is accepted only if that one was: so nothing overtakes a batch that was
 lost or refused.
 """
 
@@ -22,6 +23,8 @@ from messaging.services import codec
 from messaging.services.queues import PendingDraft
 
 MAX_ANSWERS_BYTES = 192 * 1024
+STORED_AFTER = 0.02
+"""Seconds for which `stored` waits for the answers. Mostly they follow sooner, and an envelope is saved."""
 MAX_ACCEPTED = 50_000
 """Batches that are remembered as accepted."""
 
@@ -38,12 +41,18 @@ class GuestCommitter(Protocol):
 
 @dataclass(slots=True, eq=False)
 class GuestBatch:
-    """A batch of another process. `answers` are those not sent yet, by the positions of their drafts."""
+    """A batch of another process. `answers` are those not sent yet, by the positions of their drafts.
+
+    `unstored` are the drafts that are neither stored nor refused, `unanswered` those without an answer.
+    """
 
     batch_id: str
     reply: Reply
+    unstored: set[int]
+    unanswered: set[int]
     answers: list[tuple[int, Any]] = field(default_factory=list)
     is_scheduled: bool = False
+    stored_timer: asyncio.TimerHandle | None = None
 
 
 class Guests:
@@ -67,13 +76,15 @@ class Guests:
         self._accepted[batch_id] = None
         if len(self._accepted) > MAX_ACCEPTED:
             self._accepted.popitem(last=False)
-        batch = GuestBatch(batch_id, reply)
+        positions = range(len(drafts))
+        batch = GuestBatch(batch_id, reply, unstored=set(positions), unanswered=set(positions))
         for position, (message_id, draft) in enumerate(drafts):
             try:
                 pending = self._committer.accept(draft, message_id)
             except ParleyError as error:
                 self._answer(batch, position, error)
             else:
+                pending.on_stored(partial(self._on_stored, batch, position))
                 pending.future.add_done_callback(partial(self._on_done, batch, position))
 
     def _read(self, parcel: Mapping[str, Any]) -> list[tuple[MessageId, Draft]]:
@@ -95,9 +106,20 @@ class Guests:
         answer = future.result() if error is None else error
         self._answer(batch, position, answer if not isinstance(answer, Exception) else _named(answer))
 
+    def _on_stored(self, batch: GuestBatch, position: int) -> None:
+        """Tell that the batch is stored, unless its answers follow at once."""
+        batch.unstored.discard(position)
+        if not batch.unstored and batch.unanswered and batch.stored_timer is None:
+            tell = partial(batch.reply, _stored(batch.batch_id))
+            batch.stored_timer = asyncio.get_running_loop().call_later(STORED_AFTER, tell)
+
     def _answer(self, batch: GuestBatch, position: int, answer: object) -> None:
         """Answers that come in one iteration of the loop leave together."""
         batch.answers.append((position, answer))
+        batch.unanswered.discard(position)
+        self._on_stored(batch, position)
+        if not batch.unanswered and batch.stored_timer is not None:
+            batch.stored_timer.cancel()
         if not batch.is_scheduled:
             batch.is_scheduled = True
             asyncio.get_running_loop().call_soon(self._flush, batch)
@@ -141,6 +163,10 @@ def _named(error: Exception) -> ParleyError:
 
 def not_home(batch_id: str) -> bytes:
     return orjson.dumps({"type": "not_home", "id": batch_id})
+
+
+def _stored(batch_id: str) -> bytes:
+    return orjson.dumps({"type": "stored", "id": batch_id})
 
 
 def _announced(batch_id: str, answers: Sequence[tuple[int, Any]]) -> list[bytes]:

@@ -1,13 +1,17 @@
 """Hands drafts over to the homes of their chats, and takes them back when a home cannot answer.
 
 The order of a connection's drafts is the same wherever the home is: batches of a chat are under way at one home only,
-and none leaves while earlier drafts are committed here. A batch names one before it that has no answer yet; a home that
-has not accepted that one does not accept the next. What a home accepts it commits in order of arrival.
+and none leaves while earlier drafts are committed here. A batch names one before it that is under way; a home that has
+not accepted that one does not accept the next. What a home accepts it commits in order of arrival.
 
-A chat's batches are taken back together, in order, and committed here, in four cases only: one reached nobody, the home
-answers that it is none, the home's name has left the list, or this process's own subscription broke, so that answers
-are lost. There is no timeout: a slow store must not make every process compete with the home. What is taken back is
-read before it is written, so whatever the home still stores is found by its key, and late answers are ignored.
+A batch is under way until each of its drafts has an answer, or the home tells that it is stored. A stored batch only
+waits for its answers: it holds up none behind it, however long Kafka takes.
+
+A chat's batches under way are taken back together, in order, and committed here, in four cases only: one reached
+nobody, the home answers that it is none, the home's name has left the list, or this process's own subscription broke,
+so that answers are lost. A stored batch is taken back by itself: nothing can overtake it. There is no timeout: a slow
+store must not make every process compete with the home. What is taken back is read before it is written, so whatever
+the home still stores is found by its key, and late answers are ignored.
 """
 
 import asyncio
@@ -24,7 +28,7 @@ from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId
 from messaging.services import codec, metrics
 from messaging.services.homes import Homes
-from messaging.services.queues import GUEST, HANDED, PendingDraft, fallback
+from messaging.services.queues import GUEST, HANDED, OWN, Path, PendingDraft, fallback
 
 MAX_DRAFTS = 49
 """As many as one transaction holds."""
@@ -57,7 +61,7 @@ class Transport(Protocol):
         ...
 
     def send_batch(self, name: str, batch_id: str, parcel: bytes) -> None:
-        """Send a batch soon. Whoever is sent to may never get it; `HandOver.take_back` is then called."""
+        """Send a batch soon. If nobody receives it, `HandOver.on_unreachable` is called."""
         ...
 
 
@@ -81,9 +85,11 @@ class HandedBatch:
     """Drafts at their home that have no answer yet, by their positions in the batch."""
 
     batch_id: str
+    home: str
     route: Route
     drafts: dict[int, PendingDraft]
     sent_at: float
+    is_stored: bool = False
 
 
 class HandOver:
@@ -97,8 +103,8 @@ class HandOver:
         transport: Transport,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Whether `take` is to be asked: False in a process that knows of no other.
-        self.is_active = False
+        # Whether `take` is to be asked: False in a process that knows that there is no other.
+        self.is_active = not homes.is_alone
         self._homes = homes
         self._committer = committer
         self._transport = transport
@@ -118,8 +124,7 @@ class HandOver:
         route = self._routes.get(chat_id)
         if route is None:
             if self._find_peer(chat_id) is None:
-                if not (self._homes.is_alone or self._homes.names):
-                    pending.path = fallback("no_list")
+                pending.path = self._path_here(chat_id)
                 return False
             route = self._routes[chat_id] = Route(chat_id)
             self._wait_for(route, self._committer.list_pending(chat_id))
@@ -137,6 +142,14 @@ class HandOver:
 
     # From the homes
 
+    def on_stored(self, home: str, batch_id: str) -> None:
+        """Every draft of the batch is stored or refused: the next may leave. The answers follow."""
+        batch = self._find_batch(home, batch_id)
+        if batch is not None and not batch.is_stored:
+            batch.is_stored = True
+            del batch.route.batches[batch_id]
+            self._schedule(batch.route)
+
     def on_announced(self, home: str, batch_id: str, answers: Iterable[Sequence[Any]]) -> None:
         """Drafts of the batch have their answers, given by their positions."""
         batch = self._find_batch(home, batch_id)
@@ -145,7 +158,7 @@ class HandOver:
         try:
             read = [(position, codec.answer_from_wire(answer)) for position, answer in answers]
         except (codec.UnknownForm, TypeError, ValueError):
-            self._take_back(batch.route, "unknown_answer")
+            self._take_back(batch, "unknown_answer")
             return
         stored: list[tuple[PendingDraft, Any]] = []
         for position, answer in read:
@@ -165,7 +178,7 @@ class HandOver:
     def on_not_home(self, home: str, batch_id: str) -> None:
         """The home does not commit for others, or cannot read the batch."""
         if (batch := self._find_batch(home, batch_id)) is not None:
-            self._take_back(batch.route, "not_home")
+            self._take_back(batch, "not_home")
 
     # From the transport
 
@@ -173,18 +186,16 @@ class HandOver:
         """Batches that reached nobody."""
         for batch_id in batch_ids:
             if (batch := self._batches.get(batch_id)) is not None:
-                self._take_back(batch.route, "unreachable")
+                self._take_back(batch, "unreachable")
 
     def on_subscription_lost(self) -> None:
         """Answers may have been lost."""
-        for route in list(self._routes.values()):
-            self._take_back(route, "subscription")
+        self._take_back_all(self._batches.values(), "subscription")
 
     def _on_homes_changed(self) -> None:
         names = set(self._homes.names)
-        for route in list(self._routes.values()):
-            if route.home not in names:
-                self._take_back(route, "left")
+        self._take_back_all((batch for batch in self._batches.values() if batch.home not in names), "left")
+        for route in self._routes.values():
             self._schedule(route)
         self.is_active = not self._homes.is_alone or bool(self._routes)
 
@@ -195,10 +206,19 @@ class HandOver:
         home = self._homes.find_home(chat_id)
         return None if home is None or home == self._homes.own or not self._transport.can_reach(home) else home
 
+    def _path_here(self, chat_id: ChatId) -> Path:
+        """The path of a draft that no other process can take: it is at home here, or there is a reason."""
+        if self._homes.is_home(chat_id):
+            return OWN
+        if not self._homes.names:
+            return fallback("no_list")
+        # Not in the list: leaving, or between two epochs.
+        return fallback("unknown_key" if self._homes.find_home(chat_id) else "not_listed")
+
     def _find_batch(self, home: str, batch_id: str) -> HandedBatch | None:
-        """A batch under way at that home; answers to others are late or forged."""
+        """A batch at that home; answers to others are late or forged."""
         batch = self._batches.get(batch_id)
-        return batch if batch is not None and batch.route.home == home else None
+        return batch if batch is not None and batch.home == home else None
 
     def _schedule(self, route: Route) -> None:
         """Drafts that arrive in one iteration of the loop leave together."""
@@ -222,6 +242,7 @@ class HandOver:
         if peer is None or not (route.waiting or route.batches):
             del self._routes[route.chat_id]
             for pending in route.waiting:
+                pending.path = self._path_here(route.chat_id)
                 self._committer.enqueue(pending)
             return
         route.home = peer
@@ -250,33 +271,47 @@ class HandOver:
         batch_id = f"{self._homes.own}/{self._batch_count}"
         traceparents = [pending.draft.traceparent for pending in drafts]
         parcel = batch_parcel(batch_id, parcels, after=next(reversed(route.batches), None), traceparents=traceparents)
-        batch = HandedBatch(batch_id, route, dict(enumerate(drafts)), self._monotonic())
+        batch = HandedBatch(batch_id, route.home, route, dict(enumerate(drafts)), self._monotonic())
         self._batches[batch_id] = route.batches[batch_id] = batch
         self._transport.send_batch(route.home, batch_id, parcel)
         return True
 
     def _finish(self, batch: HandedBatch) -> None:
         metrics.HANDOVER_SECONDS.observe(self._monotonic() - batch.sent_at)
-        del self._batches[batch.batch_id], batch.route.batches[batch.batch_id]
-        self._schedule(batch.route)
+        del self._batches[batch.batch_id]
+        if not batch.is_stored:
+            del batch.route.batches[batch.batch_id]
+            self._schedule(batch.route)
 
     # Fallback
 
-    def _take_back(self, route: Route, reason: str) -> None:
+    def _take_back_all(self, batches: Iterable[HandedBatch], reason: str) -> None:
+        for batch in list(batches):
+            if batch.batch_id in self._batches:  # and was not taken back with one before it
+                self._take_back(batch, reason)
+
+    def _take_back(self, batch: HandedBatch, reason: str) -> None:
         """Commit here what has no answer yet. What the home has stored already is answered by its key."""
-        drafts = [pending for batch in route.batches.values() for pending in batch.drafts.values()]
-        for batch_id in route.batches:
-            del self._batches[batch_id]
-        route.batches.clear()
+        batches = [batch] if batch.is_stored else list(batch.route.batches.values())
+        drafts = [pending for each in batches for pending in each.drafts.values()]
+        for each in batches:
+            del self._batches[each.batch_id]
         for pending in drafts:
             pending.attempts += 1
-        self._commit_here(route, drafts, reason)
+        if batch.is_stored:
+            self._enqueue(drafts, reason)
+        else:
+            batch.route.batches.clear()
+            self._commit_here(batch.route, drafts, reason)
 
-    def _commit_here(self, route: Route, drafts: Sequence[PendingDraft], reason: str) -> None:
-        """The route's next batch waits until these are stored or refused."""
+    def _enqueue(self, drafts: Iterable[PendingDraft], reason: str) -> None:
         for pending in drafts:
             pending.path = fallback(reason)
             self._committer.enqueue(pending)
+
+    def _commit_here(self, route: Route, drafts: Sequence[PendingDraft], reason: str) -> None:
+        """The route's next batch waits until these are stored or refused."""
+        self._enqueue(drafts, reason)
         self._wait_for(route, drafts)
         self._schedule(route)
 
@@ -285,9 +320,9 @@ class HandOver:
         awaited = {pending for pending in drafts if pending.path is not GUEST and not pending.future.done()}
         route.earlier |= awaited
         for pending in awaited:
-            pending.on_settled(partial(self._on_settled, route, pending))
+            pending.on_done(partial(self._on_done, route, pending))
 
-    def _on_settled(self, route: Route, pending: PendingDraft) -> None:
+    def _on_done(self, route: Route, pending: PendingDraft) -> None:
         if pending in route.earlier:
             route.earlier.discard(pending)
             self._schedule(route)

@@ -29,12 +29,14 @@ CACHED_HOMES = 50_000
 class Homes:
     """The list as this process knows it, and the home of each chat. For one event loop; no I/O.
 
-    A name is `gateway_id:epoch`. A list without this process, or an expired one, makes nobody a home. A process that
-    knows of no other is the home of every chat (`is_alone`); one that has lost the list of several is the home of none.
+    A name is `gateway_id:epoch`. A list without this process, or an expired one, makes nobody a home. A process whose
+    list names it alone is the home of every chat (`is_alone`), and stays it until a list names others; one that has
+    lost the list of several is the home of none. `is_alone` at first: no other process writes to the chats, list or
+    not. That is for processes that are in no list.
     """
 
-    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.is_alone = True
+    def __init__(self, *, is_alone: bool = True, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.is_alone = is_alone
         self.own: str | None = None
         self._monotonic = monotonic
         self._names: tuple[str, ...] = ()
@@ -72,7 +74,8 @@ class Homes:
         """Take a list that was asked for at this moment. `own` is this process's name, if it is to be in the list."""
         listed = tuple(sorted(names))
         self._valid_until = at + LIST_TTL
-        self._replace(own, listed, is_alone=not set(listed) - {own})
+        is_alone = listed == (own,) if own is not None else self.is_alone and not listed
+        self._replace(own, listed, is_alone=is_alone)
 
     def withdraw(self) -> None:
         """This process is no longer to be in the list."""

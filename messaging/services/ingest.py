@@ -1,4 +1,4 @@
-"""Reads what decides over a batch of drafts, then writes the batch in one transaction.
+"""Writes batches of drafts, each in one transaction, and decides which need no read before (`batch_reader`).
 
 Sequences are dense by construction: a counter moves from N to N+k only together with the k entries that it numbers,
 on condition that it stood at N and that nobody has left the chat since its members were read. So drafts of remembered
@@ -11,34 +11,31 @@ reads and share transactions (`may_share`); the others are read and committed by
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
-from chats.domain import CommandType, CounterState
-from chats.errors import ChatNotFound
+from chats.domain import CounterState
 from chats.services.changes import Changes
 from chats.services.posting import Posting
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import ParleyError
-from foundation.kernel.ids import ChatId, UserId, is_user_id
-from foundation.stores.dynamodb import AccessPattern, AsyncDatabase, BatchResult, Key, Write
+from foundation.kernel.ids import ChatId, UserId
+from foundation.stores.dynamodb import AsyncDatabase, Write
 from foundation.stores.errors import (
     CancellationReason,
-    StoreRefused,
     StoreUnavailable,
     Throttled,
     TransactionCancelled,
     TransactionConflict,
 )
-from messaging.domain import Draft, Kind, Message, Sent
-from messaging.errors import ClientMessageIdConflict
+from messaging.domain import Draft, Message, Sent
 from messaging.services import metrics
+from messaging.services.failed_batches import FailedBatch, contention, failure_of
 from messaging.services.fold import Facts, Fold
 from messaging.services.homes import Homes
 from messaging.services.queues import Batch, PendingDraft
-from messaging.stores.messages import INSERT_KEY, IdempotencyKeyStore, MessageStore, Place, StoredKey
+from messaging.stores.messages import INSERT_KEY, IdempotencyKeyStore, MessageStore
 
 CACHED_CHATS = 20_000
 MEMBER_TTL = 30.0
@@ -48,30 +45,6 @@ CAUTIOUS_FOR = 2.0
 CONTENDED_FOR = 3.0
 """Seconds in which a chat shares nothing after another process wrote to it at the same time."""
 CONTENDED_CHATS = 10_000
-
-
-@dataclass(slots=True)
-class ReadResult:
-    """Which drafts may be written, and which have an answer already. `facts` are for those that are folded."""
-
-    facts: dict[ChatId, Facts] = field(default_factory=dict)
-    writable: dict[ChatId, list[PendingDraft]] = field(default_factory=dict)
-    stored: list[tuple[PendingDraft, Sent]] = field(default_factory=list)
-    refused: list[tuple[PendingDraft, ParleyError]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class FailedBatch:
-    """A chat that could not be written this time. `error` is for the senders once the retries are used up.
-
-    `contended`: others wrote to the chat first, so a retry needs a new read and no pause to speak of.
-    """
-
-    batch: Batch
-    reason: str
-    error: ParleyError
-    permanent: bool = False
-    contended: bool = False
 
 
 @dataclass(slots=True)
@@ -148,6 +121,13 @@ class MembershipCache:
         chat = self._chats.get(chat_id)
         return chat is not None and user_id in chat.members and self._monotonic() < chat.fresh_until
 
+    def must_read_counter(self, draft: Draft) -> bool:
+        """Whether the draft could be refused because of the remembered counter: it is read instead."""
+        if not draft.is_folded:
+            return False
+        counter = self.find_counter(draft.chat_id)
+        return draft.ends_batch or (draft.reply_to or 0) > (0 if counter is None else counter.sequence)
+
     def forget(self, chat_id: ChatId) -> None:
         self._chats.pop(chat_id, None)
 
@@ -192,42 +172,49 @@ class ContendedChats:
                 self._until.popitem(last=False)
 
 
+@dataclass(frozen=True, slots=True)
+class IngestStores:
+    """Where batches are read from and written to."""
+
+    database: AsyncDatabase
+    posting: Posting
+    changes: Changes
+    messages: MessageStore
+    keys: IdempotencyKeyStore
+
+
 class Ingest:
-    """Reads and writes batches on one event loop. A chat is in one write at a time."""
+    """Writes batches on one event loop, and remembers chats. A chat is in one write at a time."""
 
     def __init__(
         self,
+        stores: IngestStores,
         *,
-        database: AsyncDatabase,
-        posting: Posting,
-        changes: Changes,
-        messages: MessageStore,
-        keys: IdempotencyKeyStore,
         clock: Clock,
         homes: Homes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._homes = homes or Homes()
-        self._database = database
-        self._posting = posting
-        self._changes = changes
-        self._messages = messages
-        self._keys = keys
+        self._database = stores.database
+        self._posting = stores.posting
+        self._changes = stores.changes
+        self._messages = stores.messages
+        self._keys = stores.keys
         self._clock = clock
+        self._homes = homes or Homes()
         self._monotonic = monotonic
-        self._cache = MembershipCache(monotonic=monotonic)
-        self._contended = ContendedChats(monotonic=monotonic)
+        self.cache = MembershipCache(monotonic=monotonic)
+        self.contended = ContendedChats(monotonic=monotonic)
         self._cautious_until = 0.0
 
     def may_share(self, chat_id: ChatId) -> bool:
         """Whether the chat may skip reads and share transactions: no other process writes to it, as far as we know."""
         return (self._homes.is_alone or self._homes.is_home(chat_id)) and not (
-            self._contended and chat_id in self._contended
+            self.contended and chat_id in self.contended
         )
 
     def forget_all(self) -> None:
         """Forget every counter and member: other processes may have written to the chats."""
-        self._cache.forget_all()
+        self.cache.forget_all()
 
     def may_skip_read(self, pending: PendingDraft) -> bool:
         """Whether the draft may be written without a read. The transaction fails if that was wrong.
@@ -239,108 +226,10 @@ class Ingest:
         return (
             pending.attempts == 0
             and not draft.needs_read
-            and self._cache.is_fresh(draft.chat_id, draft.sender_id)
-            and not self._needs_counter(draft)
+            and self.cache.is_fresh(draft.chat_id, draft.sender_id)
+            and not self.cache.must_read_counter(draft)
             and self._monotonic() >= self._cautious_until
         )
-
-    def _needs_counter(self, draft: Draft) -> bool:
-        """Whether the draft could be refused because of the remembered counter: it is read instead."""
-        if not draft.is_folded:
-            return False
-        counter = self._cache.find_counter(draft.chat_id)
-        return draft.ends_batch or (draft.reply_to or 0) > (0 if counter is None else counter.sequence)
-
-    async def read(self, batches: Sequence[Batch], *, fresh: bool = False) -> ReadResult:
-        """One strongly consistent read of memberships, idempotency keys and the counters not remembered.
-
-        For drafts that are folded it also reads what they depend on. A second one reads the entries of the keys that
-        exist. `fresh` reads all counters. Raises `StoreUnavailable`.
-        """
-        for batch in batches:
-            if fresh or any(self._needs_counter(pending.draft) for pending in batch.drafts):
-                self._cache.forget(batch.chat_id)
-        drafts = [pending for batch in batches for pending in batch.drafts]
-        folded = [pending for pending in drafts if pending.draft.needs_read]
-        pairs = {(pending.draft.chat_id, pending.draft.sender_id) for pending in drafts}
-        before = {batch.chat_id: self._cache.find_counter(batch.chat_id) for batch in batches}
-        unknown = [chat_id for chat_id, counter in before.items() if counter is None]
-        found = await self._database.batch_get(
-            {
-                **self._posting.membership_lookup(pairs | _people_of(folded)),
-                **self._keys.lookup({(pending.draft.chat_id, pending.draft.client_message_id) for pending in drafts}),
-                **(self._posting.counter_lookup(unknown) if unknown else {}),
-                **self._dependencies_of(folded),
-            }
-        )
-        counters = self._posting.counter_states_among(found)
-        for chat_id, counter in counters.items():
-            self._cache.remember_counter(chat_id, counter)
-            self._contended.check(chat_id, counter.sequence)
-        members = self._posting.members_among(found, pairs)
-        self._remember_members(members, before)
-        missing = set(unknown) - counters.keys()
-        result = await self._classify(
-            drafts,
-            allowed={pair for pair in members if pair[0] not in missing},
-            keys=self._keys.found_in(found, now=self._clock.now()),
-        )
-        if folded:
-            result.facts = await self._facts(folded, found)
-        return result
-
-    def _dependencies_of(self, folded: Sequence[PendingDraft]) -> dict[AccessPattern[Any], list[Key]]:
-        """The keys of the targets, and of the chats that pins and commands depend on."""
-        targets = {(pending.draft.chat_id, pending.draft.target) for pending in folded if pending.draft.target}
-        chats = {pending.draft.chat_id for pending in folded if pending.draft.extra_items}
-        return {
-            **(self._messages.lookup(targets) if targets else {}),
-            **(self._posting.chat_lookup(chats) if chats else {}),
-        }
-
-    async def _facts(self, folded: Sequence[PendingDraft], found: BatchResult) -> dict[ChatId, Facts]:
-        """What the drafts of each chat depend on. Reads the deletions of deleted targets, and counts older chats."""
-        entries = self._messages.found_in(found)
-        deleted = {
-            (pending.draft.chat_id, target.last_change or 0)
-            for pending in folded
-            if pending.draft.kind is Kind.DELETION
-            and (target := entries.get((pending.draft.chat_id, pending.draft.target or 0))) is not None
-            and target.deleted_at is not None
-        }
-        if deleted:
-            entries |= await self._messages.find_at(deleted)
-        chats, memberships = self._posting.chats_among(found), self._posting.memberships_among(found)
-        return {
-            chat_id: Facts(
-                entries={sequence: entry for (chat, sequence), entry in entries.items() if chat == chat_id},
-                memberships={user: membership for (chat, user), membership in memberships.items() if chat == chat_id},
-                chat=chats.get(chat_id),
-                members=await self._members_of(chat_id, folded),
-            )
-            for chat_id in {pending.draft.chat_id for pending in folded}
-        }
-
-    async def _members_of(self, chat_id: ChatId, folded: Sequence[PendingDraft]) -> int | None:
-        """How many members the chat has; None in an older chat, unless a draft adds one. Then they are counted."""
-        counter = self._cache.find_counter(chat_id)
-        if counter is None or counter.members is not None:
-            return None if counter is None else counter.members
-        adds = any(
-            pending.draft.command is not None
-            and pending.draft.chat_id == chat_id
-            and pending.draft.command.type is CommandType.ADD
-            for pending in folded
-        )
-        return await self._changes.count_members(chat_id) if adds else None
-
-    def _remember_members(
-        self, members: set[tuple[ChatId, UserId]], before: Mapping[ChatId, CounterState | None]
-    ) -> None:
-        for chat_id, user_id in members:
-            counter = before[chat_id]
-            if counter is not None:
-                self._cache.remember_member(chat_id, user_id, departures=counter.departures)
 
     async def write(self, batches: Sequence[Batch]) -> WriteResult:
         """One transaction for all batches."""
@@ -348,7 +237,7 @@ class Ingest:
         ready = [(batch, counter) for batch, counter in known if counter is not None]
         if len(ready) < len(batches):
             return WriteResult(
-                failed=[_contention(batch, "counter_unknown") for batch, counter in known if not counter],
+                failed=[contention(batch, "counter_unknown") for batch, counter in known if not counter],
                 unaffected=[batch for batch, _ in ready],
             )
         now = self._clock.now()
@@ -363,7 +252,7 @@ class Ingest:
             return result
         except TransactionConflict:
             metrics.CANCELLED.labels("conflict").inc()
-            return self._fail_all([_contention(batch, "conflict") for batch in batches])
+            return self._fail_all([contention(batch, "conflict") for batch in batches])
         except StoreUnavailable as error:
             # The transaction may have been written: the retry reads the keys first.
             reason = "throttled" if isinstance(error, Throttled) else "unavailable"
@@ -377,9 +266,9 @@ class Ingest:
 
     def _find_counter(self, batch: Batch) -> CounterState | None:
         """The remembered counter; None, and forgotten, if an entry beyond it was read since."""
-        counter, facts = self._cache.find_counter(batch.chat_id), batch.queue.facts
+        counter, facts = self.cache.find_counter(batch.chat_id), batch.queue.facts
         if counter is not None and facts is not None and max(facts.entries, default=0) > counter.sequence:
-            self._cache.forget(batch.chat_id)
+            self.cache.forget(batch.chat_id)
             return None
         return counter
 
@@ -397,51 +286,14 @@ class Ingest:
         """The part is committed: remember where its chat stands, and answer its drafts."""
         chat_id, last = part.batch.chat_id, part.batch.drafts[-1].draft
         if last.ends_batch:
-            self._cache.forget(chat_id)
+            self.cache.forget(chat_id)
         else:
-            self._cache.advance(chat_id, part.after)
+            self.cache.advance(chat_id, part.after)
         result.answered += [(pending, Sent(entry, duplicate=False)) for pending, entry in part.entries]
         if part.fold is not None:
             part.batch.queue.facts = part.fold.facts_after()
             result.answered += part.fold.answered
             result.refused += part.fold.refused
-
-    async def _classify(
-        self,
-        drafts: Sequence[PendingDraft],
-        *,
-        allowed: set[tuple[ChatId, str]],
-        keys: Mapping[tuple[ChatId, str], StoredKey],
-    ) -> ReadResult:
-        result = ReadResult()
-        repeated: list[tuple[PendingDraft, StoredKey]] = []
-        for pending in drafts:
-            draft = pending.draft
-            key = keys.get((draft.chat_id, draft.client_message_id))
-            # Our own write, whose answer was lost: it counts also if its sender is no member any more.
-            is_stored = key is not None and key.message_id == pending.message_id
-            if not is_stored and (draft.chat_id, draft.sender_id) not in allowed:
-                result.refused.append((pending, ChatNotFound()))
-            elif key is None:
-                result.writable.setdefault(draft.chat_id, []).append(pending)
-            else:
-                repeated.append((pending, key))
-        if repeated:
-            await self._compare(repeated, result)
-        return result
-
-    async def _compare(self, repeated: Sequence[tuple[PendingDraft, StoredKey]], result: ReadResult) -> None:
-        """Compare each draft with what its key stands for, and answer with the entry as it stands."""
-        found = await self._messages.find_at({_place(pending, key) for pending, key in repeated})
-        filled = await self._messages.filled(list(found.values()))
-        messages = {(message.chat_id, message.sequence): message for message in filled}
-        for pending, key in repeated:
-            message = messages.get(_place(pending, key))
-            if message is not None and _is_repeated(pending, key, message):
-                # With the draft's own message id it is no duplicate: the answer to our own write was lost.
-                result.stored.append((pending, Sent(message, duplicate=key.message_id != pending.message_id)))
-            else:
-                result.refused.append((pending, ClientMessageIdConflict()))
 
     def _writes(self, parts: Sequence[_Part], now: datetime) -> tuple[list[Write], list[Batch]]:
         """The transaction's items, and the batch that each belongs to.
@@ -479,14 +331,14 @@ class Ingest:
         if len(reasons) == len(writes):
             for write, owner, reason in zip(writes, owners, reasons, strict=True):
                 if reason is not None and owner.chat_id not in failed:
-                    failed[owner.chat_id] = _failure(owner, write, reason)
+                    failed[owner.chat_id] = failure_of(owner, write, reason)
                 if reason is not None and reason.is_condition and write.pattern is INSERT_KEY:
                     self._cautious_until = self._monotonic() + CAUTIOUS_FOR
         if not failed:
-            return self._fail_all([_contention(batch, "conflict") for batch, _ in tried])
+            return self._fail_all([contention(batch, "conflict") for batch, _ in tried])
         for batch, counter in tried:
-            if self._cache.find_counter(batch.chat_id) != counter:
-                failed.setdefault(batch.chat_id, _contention(batch, "counter_unknown"))
+            if self.cache.find_counter(batch.chat_id) != counter:
+                failed.setdefault(batch.chat_id, contention(batch, "counter_unknown"))
         return self._fail_all(failed.values(), unaffected=[batch for batch, _ in tried if batch.chat_id not in failed])
 
     def _fail_all(self, failed: Iterable[FailedBatch], *, unaffected: Sequence[Batch] = ()) -> WriteResult:
@@ -494,27 +346,10 @@ class Ingest:
         result = WriteResult(failed=list(failed), unaffected=list(unaffected))
         for failure in result.failed:
             chat_id = failure.batch.chat_id
-            if failure.contended and (counter := self._cache.find_counter(chat_id)) is not None:
-                self._contended.suspect(chat_id, counter.sequence)
-            self._cache.forget(chat_id)
+            if failure.contended and (counter := self.cache.find_counter(chat_id)) is not None:
+                self.contended.suspect(chat_id, counter.sequence)
+            self.cache.forget(chat_id)
         return result
-
-
-def _contention(batch: Batch, reason: str) -> FailedBatch:
-    error = StoreUnavailable("Others kept writing to this chat; send it again with the same id")
-    return FailedBatch(batch, reason, error, contended=True)
-
-
-def _failure(batch: Batch, write: Write, reason: CancellationReason) -> FailedBatch:
-    if reason.is_condition:
-        failure = _contention(batch, f"{write.pattern.table}_condition")
-        # A key that exists is a message that was sent before, maybe by this process.
-        return replace(failure, contended=write.pattern is not INSERT_KEY)
-    if reason.code == "TransactionConflict":
-        return _contention(batch, "conflict")
-    if reason.is_transient:
-        return FailedBatch(batch, "throttled", Throttled("DynamoDB is over capacity"))
-    return FailedBatch(batch, "refused", StoreRefused(f"DynamoDB cancelled the write: {reason.code}"), permanent=True)
 
 
 def _number(batch: Batch, counter: CounterState, now: datetime) -> list[tuple[PendingDraft, Message]]:
@@ -537,23 +372,3 @@ def _number(batch: Batch, counter: CounterState, now: datetime) -> list[tuple[Pe
         )
         for sequence, pending in enumerate(batch.drafts, start=counter.sequence + 1)
     ]
-
-
-def _is_repeated(pending: PendingDraft, key: StoredKey, message: Message) -> bool:
-    """Whether the draft is what the key was stored for, also where the message has been changed since."""
-    return pending.draft.is_same_as(message) if key.digest is None else pending.draft.digest == key.digest
-
-
-def _people_of(folded: Sequence[PendingDraft]) -> set[tuple[ChatId, UserId]]:
-    """The memberships that commands are about."""
-    return {
-        (pending.draft.chat_id, user_id)
-        for pending in folded
-        if (command := pending.draft.command) is not None
-        and (user_id := command.user_id) is not None
-        and is_user_id(user_id)
-    }
-
-
-def _place(pending: PendingDraft, key: StoredKey) -> Place:
-    return pending.draft.chat_id, key.sequence

@@ -10,10 +10,10 @@ BATCH_MESSAGES = Histogram(
 BATCH_CHATS = Histogram("parley_commit_batch_chats", "Chats in one transaction.", buckets=(1, 2, 4, 8, 16, 24, 33))
 COMMIT_SECONDS = Histogram("parley_commit_seconds", "Time for one transaction, successful or not.", buckets=_SECONDS)
 SEND_SECONDS = Histogram("parley_send_seconds", "Time from a draft's arrival to its answer.", buckets=_SECONDS)
-RETRIES = Counter("parley_commit_retries_total", "Batches of a chat that are retried, by reason.", ["reason"])
+RETRIED_BATCHES = Counter("parley_commit_retries_total", "Batches of a chat that are retried, by reason.", ["reason"])
 CANCELLED = Counter("parley_transactions_cancelled_total", "Cancelled transactions, by the first reason.", ["reason"])
 HOMES_CHANGES = Counter("parley_homes_changes_total", "Changes of the list of processes that are homes of chats.")
-HOMES = Gauge("parley_homes", "Processes in that list; 0 while there is no list.")
+HOMES = Gauge("parley_homes", "Processes in the list of homes of chats; 0 while there is no list.")
 WAITING = Gauge("parley_ingest_waiting_drafts", "Drafts that have no answer yet.")
 SENT = Counter("parley_messages_sent_total", "Drafts answered with a message.")
 PATHS = Counter(
@@ -21,7 +21,7 @@ PATHS = Counter(
     "Drafts answered with a message: own, handed over, fallback, or guest (committed for another process).",
     ["path", "reason"],
 )
-OWN = PATHS.labels("own", "")
+OWN_DRAFTS = PATHS.labels("own", "")
 HANDOVER_SECONDS = Histogram(
     "parley_handover_seconds", "Time from handing a batch over to the last of its answers.", buckets=_SECONDS
 )
@@ -31,4 +31,5 @@ ENVELOPES_REFUSED = Counter(
     ["reason"],
 )
 DUPLICATES = Counter("parley_messages_duplicate_total", "Drafts that an earlier send had already stored.")
+LARGE_CHATS = Counter("parley_large_chats_total", "Chats that reached a multiple of 16,000,000 entries.")
 FAILED = Counter("parley_drafts_failed_total", "Drafts answered with an error, by its code.", ["code"])

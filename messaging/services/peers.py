@@ -183,6 +183,7 @@ class Peers:
         link.parcels.append(parcel)
         if link.task is None:
             link.task = asyncio.create_task(self._drain(link))
+            link.task.add_done_callback(self._on_drained)
 
     async def _drain(self, link: Link) -> None:
         """Send until nothing waits."""
@@ -206,6 +207,12 @@ class Peers:
                     self._on_unsent(parcels, is_answer_lost=False)
         if self._links.get(link.name) is link:
             del self._links[link.name]
+
+    def _on_drained(self, sending: "asyncio.Task[None]") -> None:
+        """After an unexpected error nobody may wait for what was to be sent: the end of the epoch takes it all back."""
+        if not sending.cancelled() and (error := sending.exception()) is not None:
+            log.error("sending to another process failed", exc_info=error)
+            self._end_epoch()
 
     def _on_unsent(self, parcels: list[Parcel], *, is_answer_lost: bool) -> None:
         """A process that is gone needs no answer; one that may be there must not wait for it."""
@@ -249,8 +256,8 @@ class Peers:
                 self._handover.on_not_home(sender, batch_id)
             case {"type": "announced", "id": str(batch_id), "answers": list(answers)} if is_known:
                 self._handover.on_announced(sender, batch_id, answers)
-            case {"type": "stored"} if is_known:
-                pass  # Older homes tell it before the answers.
+            case {"type": "stored", "id": str(batch_id)} if is_known:
+                self._handover.on_stored(sender, batch_id)
             case _:
                 metrics.ENVELOPES_REFUSED.labels("unknown_parcel").inc()
 

@@ -54,11 +54,15 @@ class PendingDraft:
     path: Path = OWN
     when_stored: list[Callable[[], None]] | None = None
 
-    def on_settled(self, call: Callable[[], None]) -> None:
-        """Call a function when the draft is stored or refused, maybe twice."""
+    def on_stored(self, call: Callable[[], None]) -> None:
+        """Call a function when the draft is stored and its event is handed to Kafka's client."""
         if self.when_stored is None:
             self.when_stored = []
         self.when_stored.append(call)
+
+    def on_done(self, call: Callable[[], None]) -> None:
+        """Call a function when the draft is stored or refused, maybe twice."""
+        self.on_stored(call)
         self.future.add_done_callback(lambda _: call())
 
 
@@ -343,7 +347,7 @@ def _verified(queue: ChatQueue) -> Iterable[PendingDraft]:
     return queue.verified
 
 
-class _Share:
+class _QueueShare:
     """How many of a chat's drafts fit into a transaction, or into the read for it, and what they cost."""
 
     def __init__(self, drafts: Iterable[PendingDraft]) -> None:
@@ -378,9 +382,9 @@ def _fill(
 ) -> list[tuple[ChatQueue, int]]:
     """Share one transaction's items among the queues, a few drafts a turn, as long as anything fits."""
     room = TRANSACTION_ITEMS
-    turns: deque[tuple[ChatQueue, _Share]] = deque()
+    turns: deque[tuple[ChatQueue, _QueueShare]] = deque()
     for queue in queues:
-        turns.append((queue, _Share(waiting(queue))))
+        turns.append((queue, _QueueShare(waiting(queue))))
         if len(turns) * (COUNTER_ITEMS + MESSAGE_ITEMS) > TRANSACTION_ITEMS:
             break
     shares = list(turns)

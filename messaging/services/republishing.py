@@ -1,14 +1,17 @@
-"""Publishes the events of stored messages again: for messages whose events were lost, or came in the wrong order.
+"""Publishes the events of stored entries again: for entries whose events were lost, or came in the wrong order.
 
 The event is the one that the committer would have published, without the connection that sent it: that connection
 gets a copy, which it drops. A header tells readers of the log that the order of such an event means nothing.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from foundation.kernel.clock import Clock
-from foundation.kernel.events import REPUBLISHED_HEADER
+from chats.events import changes_named
+from chats.services.chat_log import Notice
+from chats.services.event_publisher import changes_of
+from foundation.kernel.clock import Clock, from_iso
+from foundation.kernel.events import REPUBLISHED_HEADER, Event
 from foundation.kernel.ids import ChatId, IdFactory
 from foundation.stores.kafka import EventProducer
 from foundation.stores.kafka.producer import Outgoing
@@ -17,6 +20,7 @@ from messaging.stores.messages import MessageStore
 
 BATCH = 100
 PUBLISH_TIMEOUT = 30.0
+_AGAIN = (REPUBLISHED_HEADER, b"1")
 
 
 class Republisher:
@@ -35,14 +39,45 @@ class Republisher:
         """
         wanted, published = sorted(set(sequences)), set[int]()
         for start in range(0, len(wanted), BATCH):
-            places = [(chat_id, sequence) for sequence in wanted[start : start + BATCH]]
-            found = await self._messages.find_at(places)
-            entries = await self._messages.filled([found[place] for place in places if place in found])
-            events = [self._event(entry) for entry in entries]
-            await asyncio.to_thread(self._producer.publish_and_wait, events, timeout=PUBLISH_TIMEOUT)
-            published |= {sequence for _, sequence in found}
+            found = await self._find(chat_id, wanted[start : start + BATCH])
+            entries = await self._messages.filled(found)
+            await self._publish([self._event(entry) for entry in entries])
+            published |= {entry.sequence for entry in found}
         return published
+
+    async def republish_changes(self, chat_id: ChatId, changes: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+        """Publish the events of these changes of members, in the order of their notices; return those taken by Kafka.
+
+        A change is the sequence of its notice and the user whose membership it is about. Reads the notices anew, like
+        `republish`. Raises `EventLogUnavailable`.
+        """
+        wanted, published = set(changes), set[tuple[int, str]]()
+        sequences = sorted({sequence for sequence, _ in wanted})
+        for start in range(0, len(sequences), BATCH):
+            notices = await self._find(chat_id, sequences[start : start + BATCH])
+            events = [event for notice in notices for event in self._changes(notice) if _change_of(event) in wanted]
+            await self._publish([Outgoing(event, headers=(_AGAIN,)) for event in events])
+            published |= set(map(_change_of, events))
+        return published
+
+    async def _find(self, chat_id: ChatId, sequences: Sequence[int]) -> list[Message]:
+        places = [(chat_id, sequence) for sequence in sequences]
+        found = await self._messages.find_at(places)
+        return [found[place] for place in places if place in found]
+
+    async def _publish(self, events: Sequence[Outgoing]) -> None:
+        await asyncio.to_thread(self._producer.publish_and_wait, events, timeout=PUBLISH_TIMEOUT)
 
     def _event(self, message: Message) -> Outgoing:
         announced = entry_persisted(message, event_id=self._ids.event(), now=self._clock.now())
-        return Outgoing(announced.event, headers=(*announced.headers, (REPUBLISHED_HEADER, b"1")))
+        return Outgoing(announced.event, headers=(*announced.headers, _AGAIN))
+
+    def _changes(self, entry: Message) -> list[Event]:
+        if not changes_named(entry.notice):
+            return []
+        notice = Notice(entry.sequence, from_iso(entry.created_at), entry.notice or {})
+        return changes_of(entry.chat_id, notice, changed_by=entry.sender_id, ids=self._ids, now=self._clock.now())
+
+
+def _change_of(event: Event) -> tuple[int, str]:
+    return event.payload["sequence"], event.payload["user_id"]

@@ -6,6 +6,7 @@ Items are plain dictionaries, because a check must not stumble over what it is t
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
+from foundation.kernel.clock import is_iso
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import AccessPattern, Consistency, Database, Key, Operation
 from foundation.stores.dynamodb.table import plain
@@ -24,6 +25,13 @@ INSPECT_MESSAGES_AT = AccessPattern(
     Operation.BATCH_GET,
     key="chat_id, sequence",
     consistency=Consistency.STRONG,
+)
+CORRECT_OTHERS = AccessPattern(
+    "Correct count of other entries",
+    MessageModel,
+    Operation.UPDATE,
+    key="chat_id, sequence",
+    condition="others = :seen",
 )
 INSPECT_KEYS = AccessPattern(
     "Inspect keys of a chat", IdempotencyKeyModel, Operation.QUERY, key="chat_id", consistency=Consistency.STRONG
@@ -45,13 +53,13 @@ DROP_KEY = AccessPattern(
 
 PAGE = 200
 REQUIRED = ("message_id", "sender_id", "client_message_id", "content", "content_type", "created_at")
-"""What every entry has besides its key. An item that lacks one is torn."""
+"""What every entry has besides its key. An item that lacks one, or whose time is none, is torn."""
 
 Item = Mapping[str, Any]
 
 
 def is_torn(entry: Item) -> bool:
-    return not all(isinstance(entry.get(name), str) for name in REQUIRED)
+    return not (all(isinstance(entry.get(name), str) for name in REQUIRED) and is_iso(entry["created_at"]))
 
 
 class LogInspection:
@@ -91,6 +99,12 @@ class LogInspection:
                 after = {"chat_id": chat_id, "client_message_id": items[-1]["client_message_id"]}
             if not page.more:
                 return
+
+    async def correct_others(self, chat_id: ChatId, sequence: int, *, seen: int | None, to: int) -> None:
+        """How many entries so far are no messages. Raises `ConditionFailed` if it has been corrected meanwhile."""
+        others = MessageModel.others
+        condition = others.does_not_exist() & MessageModel.chat_id.exists() if seen is None else others == seen
+        await self._database.update(CORRECT_OTHERS, (chat_id, sequence), [others.set(to)], condition)
 
     async def restore_key(self, entry: Item, *, ttl: int) -> None:
         """Write the key that an entry should have. Raises `ConditionFailed` if there is one."""

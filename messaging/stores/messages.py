@@ -306,6 +306,9 @@ def item_of(message: Message) -> RawItem:
     return item
 
 
+# After a rollback a chat may have kinds of the version that was rolled back. They keep their places, as themselves.
+_KINDS: Mapping[str, Kind] = {str(kind): kind for kind in Kind}
+_ACTIONS: Mapping[str, Action] = {str(action): action for action in Action}
 _NUMBERS = ("reply_to", "last_change", "target")
 _TEXTS = ("edited_at", "deleted_at", "emoji", "action")
 
@@ -329,9 +332,9 @@ def _optional_fields(item: RawItem) -> dict[str, Any]:
     fields: dict[str, Any] = {name: int(item[name]["N"]) for name in _NUMBERS if name in item}
     fields |= {name: item[name]["S"] for name in _TEXTS if name in item}
     if "action" in item:
-        fields["action"] = Action(item["action"]["S"])
+        fields["action"] = _ACTIONS.get(item["action"]["S"], item["action"]["S"])
     if "kind" in item:
-        fields["kind"] = Kind(item["kind"]["S"])
+        fields["kind"] = _KINDS.get(item["kind"]["S"], item["kind"]["S"])
     if "mentions" in item:
         fields["mentions"] = tuple(UserId(each["S"]) for each in item["mentions"]["L"])
     if "notice" in item:

@@ -1,8 +1,9 @@
 """Several processes on one database and one Redis, each with its own event loop, list of homes and channel."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from redis.asyncio import Redis
 
@@ -16,7 +17,7 @@ from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from foundation.stores.redis.client import RedisOptions, connect_async
 from messaging.parts import MessagingOptions, assemble_peers
 from messaging.services.committer import CONTENTION_RETRIES
-from messaging.services.homes import HomeRegistration
+from messaging.services.homes import HomeRegistration, Homes
 from messaging.stores.homes import RedisHomeList
 from messaging.stores.peer_channel import PeerChannel
 from tests.doubles import eventually
@@ -26,16 +27,32 @@ SECRET = "a secret of these tests"
 
 
 class SharedLog(EventProducer):
-    """One log of events for all processes, in the order in which they publish."""
+    """One log of events for all processes, in the order in which they publish. `stop` it and it answers nobody."""
 
     def __init__(self) -> None:
         self._log_lock = threading.Lock()
         self._events: list[Event] = []
+        self._is_stopped = False
+        self._unanswered: list[Callable[[], None]] = []
 
     def publish(self, batch: Sequence[Outgoing], *, on_delivered: OnDelivered, timeout: float | None = None) -> None:
         with self._log_lock:
             self._events += [outgoing.event for outgoing in batch]
+            if self._is_stopped:
+                self._unanswered.append(partial(on_delivered, range(len(batch)), None))
+                return
         on_delivered(range(len(batch)), None)
+
+    def stop(self) -> None:
+        with self._log_lock:
+            self._is_stopped = True
+
+    def start(self) -> None:
+        with self._log_lock:
+            self._is_stopped = False
+            unanswered, self._unanswered = self._unanswered, []
+        for answer in unanswered:
+            answer()
 
     def first_occurrences(self, chat_id: ChatId) -> list[int]:
         """The chat's sequences as a plain consumer sees them, without repetitions."""
@@ -70,7 +87,8 @@ class Process(Services):
         secret: str = SECRET,
         former_secrets: Sequence[str] = (),
     ) -> None:
-        super().__init__(database, SystemClock(), producer=log, contention_retry=CONTENTION_RETRIES)
+        homes = Homes(is_alone=False)
+        super().__init__(database, SystemClock(), producer=log, contention_retry=CONTENTION_RETRIES, homes=homes)
         self.gateway_id = gateway_id
         self.redis = connect_async(RedisOptions(redis_url))
         self.home_list = ScriptedHomeList(self.redis)
@@ -132,10 +150,10 @@ class Cluster:
                     former_secrets=former_secrets,
                 )
             )
-        self.settle()
+        self.wait_until_homes_agree()
         return self.processes
 
-    def settle(self) -> None:
+    def wait_until_homes_agree(self) -> None:
         eventually(lambda: all(len(each.homes.names) == len(self.processes) for each in self.processes))
 
     def stop(self, process: Process, *, is_last: bool = False) -> None:

@@ -28,10 +28,11 @@ from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from messaging.api.urls import routes
 from messaging.domain import Draft, Message, Sent
 from messaging.services.annotations import Annotations
+from messaging.services.batch_reader import BatchReader
 from messaging.services.committer import MAX_WAITING, Committer
 from messaging.services.history import History, Page, Window
 from messaging.services.homes import Homes
-from messaging.services.ingest import Ingest
+from messaging.services.ingest import Ingest, IngestStores
 from messaging.stores.messages import IdempotencyKeyStore, MessageStore
 from tests.doubles import verify_user_id
 from tests.rest import RestClient
@@ -136,6 +137,7 @@ class Services:
         producer: EventProducer | None = None,
         max_waiting: int = MAX_WAITING,
         contention_retry: RetryPolicy = QUICK,
+        homes: Homes | None = None,
     ) -> None:
         self.database, self.loop = database, database.loop
         self.clock, self.ids = clock, IdFactory(clock)
@@ -144,19 +146,18 @@ class Services:
         self.memberships, self.counters = MembershipStore(database), CounterStore(database)
         self.posting = Posting(database=database, memberships=self.memberships, counters=self.counters)
         self.messages = MessageStore(database.on_loop)
-        self.homes = Homes()
-        self.ingest = Ingest(
+        self.homes = homes or Homes()
+        stores = IngestStores(
             database=database.on_loop,
             posting=self.posting,
             changes=Changes(database),
             messages=self.messages,
             keys=IdempotencyKeyStore(database),
-            clock=clock,
-            homes=self.homes,
-            monotonic=lambda: clock.now().timestamp(),
         )
+        self.ingest = Ingest(stores, clock=clock, homes=self.homes, monotonic=lambda: clock.now().timestamp())
         self.committer = Committer(
             ingest=self.ingest,
+            reader=BatchReader(stores, self.ingest, clock=clock),
             producer=producer or self.fake_producer,
             clock=clock,
             ids=self.ids,
@@ -302,6 +303,19 @@ class Caller:
         return response.status_code, orjson.loads(response.content)
 
     def post(self, path: str, body: object) -> tuple[int, dict[str, Any]]:
+        return self._send("post", path, body)
+
+    def patch(self, path: str, body: object) -> tuple[int, dict[str, Any]]:
+        return self._send("patch", path, body)
+
+    def put(self, path: str) -> tuple[int, dict[str, Any]]:
+        return self._send("put", path)
+
+    def delete(self, path: str, *, key: str | None = None) -> tuple[int, dict[str, Any]]:
+        """`key` is sent as `Idempotency-Key`."""
+        return self._send("delete", path, headers={} if key is None else {"idempotency-key": key})
+
+    def _send(self, method: str, path: str, body: object = b"", **options: Any) -> tuple[int, dict[str, Any]]:
         data = body if isinstance(body, bytes) else orjson.dumps(body)
-        response = self._client.post(path, data, content_type="application/json")
+        response = getattr(self._client, method)(path, data, content_type="application/json", **options)
         return response.status_code, orjson.loads(response.content)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from queue import Queue
 from typing import Any
 
@@ -18,6 +19,7 @@ from foundation.stores.kafka import OnDelivered, Outgoing
 from messaging.domain import Draft, Sent
 from messaging.errors import Overloaded
 from messaging.services import committer
+from messaging.services.committer import CONTENTION_RETRIES
 from messaging.services.history import Window
 from messaging.services.queues import FULL_BATCH
 from tests.doubles import SettableClock, eventually
@@ -111,15 +113,19 @@ class TestSeveralWriters:
         assert [message.client_message_id for message in services.stored(chat)] == ["a-1", "b-1", "a-2"]
 
     def test_two_processes_at_once_leave_neither_gap_nor_duplicate(
-        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+        self, database: Database, other_database: Database, clock: SettableClock, chat: ChatId, ann: UserId
     ) -> None:
-        answers = [
-            each.submit(each.draft(chat, ann, f"{name}-{number}"))
-            for number in range(100)
-            for name, each in (("a", services), ("b", other_process))
-        ]
-        messages = [answer.result(20).message for answer in answers]
-        stored = services.stored(chat)
+        with (
+            closing(Services(database, clock, contention_retry=CONTENTION_RETRIES)) as one,
+            closing(Services(other_database, clock, contention_retry=CONTENTION_RETRIES)) as other,
+        ):
+            answers = [
+                each.submit(each.draft(chat, ann, f"{name}-{number}"))
+                for number in range(100)
+                for name, each in (("a", one), ("b", other))
+            ]
+            messages = [answer.result(20).message for answer in answers]
+            stored = one.stored(chat)
         assert [message.sequence for message in stored] == list(range(1, 201))
         assert {message.message_id for message in stored} == {message.message_id for message in messages}
         for name in "ab":

@@ -101,6 +101,23 @@ class TestEdits:
         later = room.services.page(room.chat_id, room.people["mia"], Window(after=1)).messages
         assert [entry.content for entry in later] == ["third", "third"], "the target is outside the page"
 
+    def test_staff_deletes_a_message_of_somebody_who_is_gone(self, room: Room) -> None:
+        room.say("mia", "again")
+        room.command("mia", CommandType.REMOVE, user_id=room.people["mia"])
+        by_staff = room.draft("mia", Kind.DELETION, target=2, by_staff=True)
+        sent = [room.services.send(by_staff) for _ in range(2)]
+        assert [each.duplicate for each in sent] == [False, True]
+        assert (room.at(2, "max").content, sent[0].message.sender_id) == ("", room.people["mia"])
+        with pytest.raises(ChatNotFound):
+            room.delete("mia")
+        with pytest.raises(ChatNotFound):
+            room.services.send(replace(by_staff, chat_id=ChatId(room.services.ids.chat())))
+
+    @pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.DELETION])
+    def test_staff_does_nothing_else_in_somebodys_name(self, room: Room, kind: Kind) -> None:
+        with pytest.raises(InvalidDraft):
+            room.services.send(room.draft("mia", kind, "key", content="hello", target=1, by_staff=True))
+
     def test_a_deleted_text_is_nowhere(self, room: Room) -> None:
         room.edit("mia", "secret")
         room.delete("mia")
@@ -260,7 +277,9 @@ class TestReactions:
         assert page[0].to_json()["reactions"][0]["count"] == MAX_REACTIONS
         assert len(page[0].to_json()["reactions"][0]["user_ids"]) == 20
 
-    @pytest.mark.parametrize("emoji", ["", "ab", "👍👍", " ", "\n", "\ud800", "a" + "\u0301" * 16, "\u200d"])
+    @pytest.mark.parametrize(
+        "emoji", ["", "ab", "👍👍", " ", "\n", "\ud800", "a" + "\u0301" * 16, "\u200d", chr(0xFFFD)]
+    )
     def test_an_emoji_is_one_grapheme_of_at_most_32_bytes(self, room: Room, emoji: str) -> None:
         with pytest.raises(InvalidDraft):
             room.react("max", emoji)
@@ -600,3 +619,33 @@ def test_a_chat_without_other_entries_stores_what_it_always_did(services: Servic
     services.send(services.draft(chat, ann))
     [stored] = services.stored(chat)
     assert item_of(stored).keys() == {name for name, each in MessageModel.get_attributes().items() if not each.null}
+
+
+class TestALaterKind:
+    """After a rollback a chat may have entries of a version that knew more kinds."""
+
+    @pytest.fixture
+    def room(self, services: Services) -> Room:
+        room = Room(services)
+        poll = replace(room.at(1), sequence=2, kind="poll", content="", action="close", others=1, target=1)
+        counter = services.counter(room.chat_id)
+        after = replace(counter, sequence=2, others=1, last_other=2, last_message=1)
+        services.database.transact(
+            [
+                services.counters.moving(room.chat_id, current=counter, after=after, now=services.clock.now()),
+                services.messages.storing(poll),
+            ]
+        )
+        return room
+
+    def test_it_is_read_as_it_is(self, room: Room) -> None:
+        entry = room.log()[1].to_json()
+        assert (entry["kind"], entry["action"], entry["sequence"]) == ("poll", "close", 2)
+
+    def test_it_is_no_message_to_change(self, room: Room) -> None:
+        with pytest.raises(MessageNotFound):
+            room.react("max", target=2)
+
+    def test_messages_go_on_behind_it(self, room: Room) -> None:
+        assert room.say("max", "after it").message.sequence == 3
+        assert [str(entry.kind) for entry in room.log()] == ["message", "poll", "message"]

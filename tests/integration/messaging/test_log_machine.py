@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, ClassVar
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -39,6 +40,8 @@ BUDGET = settings(
 )
 EXPECTED = (ChatNotFound, MessageDeleted, MessageNotFound, NothingToChange, NotYourMessage, RoleTooLow)
 """Refusals that a random change may meet."""
+LISTED = 2
+"""How many of those who reacted are listed."""
 WHO = st.sampled_from(("owner", "admin", "mia", "max"))
 PROCESS = st.integers(0, 1)
 EMOJI = st.sampled_from(("👍", "❤️", "🎉"))
@@ -59,7 +62,7 @@ class LogMachine(RuleBasedStateMachine):
         self._count = 0
         self._pending: list[tuple[Draft, Future[Sent]]] = []
         self._sent: list[tuple[Draft, Sent]] = []
-        self._online, self._paging = ChatLog(), ChatLog()
+        self._online, self._paging = ChatLog(max_listed=LISTED), ChatLog(max_listed=LISTED)
         self._arrived: dict[int, Entry] = {}
         self._seen = [len(process.fake_producer.events) for process in self._processes]
         self._page: tuple[Read, list[Entry]] | None = None
@@ -80,9 +83,13 @@ class LogMachine(RuleBasedStateMachine):
     def delete(self, who: str, process: int, back: int) -> None:
         self._change(process, who, Kind.DELETION, back)
 
-    @rule(who=WHO, process=PROCESS, back=st.integers(0, 4), emoji=EMOJI, action=ACTION)
-    def react(self, who: str, process: int, back: int, emoji: str, action: Action) -> None:
-        self._change(process, who, Kind.REACTION, back, emoji=emoji, action=action)
+    @rule(people=st.sets(WHO, min_size=1), process=PROCESS, back=st.integers(0, 2), emoji=EMOJI, action=ACTION)
+    def react(self, people: set[str], process: int, back: int, emoji: str, action: Action) -> None:
+        """To one of the last messages, so that many react to the same."""
+        messages = [each["sequence"] for each in self._online.timeline if each["kind"] == "message"] or [1]
+        for who in sorted(people):
+            target = messages[-1 - back % len(messages)]
+            self._submit(process, who, Kind.REACTION, target=target, emoji=emoji, action=action)
 
     @rule(process=PROCESS, back=st.integers(0, 8), action=ACTION)
     def pin(self, process: int, back: int, action: Action) -> None:
@@ -119,7 +126,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def receive(self) -> None:
         """The events so far arrive at the clients that are online."""
-        self._settle()
+        self._await_answers()
         for index, process in enumerate(self._processes):
             events, self._seen[index] = (
                 process.fake_producer.events[self._seen[index] :],
@@ -150,7 +157,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         self.receive()
         self.get_the_page()
-        later = ChatLog()
+        later = ChatLog(max_listed=LISTED)
         while page := self._read(Window(after=later.last, limit=7)):
             assert later.end_page(later.begin_read(), page)
         stored = self._processes[0].stored(self._chat_id)
@@ -176,7 +183,7 @@ class LogMachine(RuleBasedStateMachine):
         draft = Draft(self._chat_id, self._people[who], f"id-{self._count}", kind=kind, **fields)
         self._pending.append((draft, self._processes[process].submit(draft)))
 
-    def _settle(self) -> None:
+    def _await_answers(self) -> None:
         for draft, answer in self._pending:
             error = answer.exception(20)
             if error is None:
@@ -207,6 +214,9 @@ def _others(stored: list[Any]) -> list[int]:
     return counts
 
 
-def test_every_client_ends_with_what_the_store_has(services: Services, other_process: Services) -> None:
+def test_every_client_ends_with_what_the_store_has(
+    services: Services, other_process: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("messaging.domain.SHOWN_REACTORS", LISTED)
     LogMachine._processes = (services, other_process)
     run_state_machine_as_test(LogMachine, settings=BUDGET)

@@ -1,8 +1,10 @@
 """What the ingest path counts."""
 
+import pytest
 from prometheus_client import REGISTRY
 
 from foundation.kernel.ids import ChatId, UserId
+from messaging.services import committer
 from tests.doubles import eventually
 from tests.integration.messaging.services import Services
 
@@ -34,6 +36,15 @@ class TestMetrics:
         assert grown["parley_commit_batch_chats_count"] == grown["parley_commit_seconds_count"] == 6
         assert grown["parley_send_seconds_count"] == 6
         assert grown["parley_messages_duplicate_total"] == 1
+
+    def test_a_chat_that_outgrows_its_partition_is_counted_once_for_each_multiple(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(committer, "LARGE_CHAT", 3)
+        before = REGISTRY.get_sample_value("parley_large_chats_total") or 0.0
+        for number in range(5):
+            services.send(services.draft(chat, ann, f"large-{number}"))
+        assert REGISTRY.get_sample_value("parley_large_chats_total") == before + 1
 
     def test_nothing_is_left_waiting(self, services: Services, chat: ChatId, ann: UserId) -> None:
         services.send(services.draft(chat, ann))

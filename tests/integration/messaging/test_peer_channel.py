@@ -29,6 +29,15 @@ class TestChannel:
             assert [await channel.publish("gw-1:a", payload) for payload in (b"1", b"2")] == [1, 1]
             assert [await anext(payloads), await anext(payloads)] == [b"1", b"2"]
 
+    async def test_a_hundred_processes_are_written_to_at_once(self, redis_url: str) -> None:
+        client = connect_async(RedisOptions(redis_url, answer_timeout=10))
+        channel = PeerChannel(client)
+        async with aclosing(channel.listen("gw-1:a")) as payloads:  # type: ignore[type-var]
+            assert await anext(payloads) is None
+            reached = await asyncio.gather(*(channel.publish(f"gw-{number}:a", b"") for number in range(100)))
+        assert sum(reached) == 1
+        await client.aclose()
+
     async def test_a_subscription_that_broke_is_told_also_if_the_client_reconnects(
         self, client: "redis.asyncio.Redis", redis_client: redis.Redis
     ) -> None:

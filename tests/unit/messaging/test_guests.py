@@ -33,6 +33,13 @@ def drafts(count: int, content: str = "hello") -> list[Any]:
     return [[f"msg-{number}", codec.draft_to_wire(draft)] for number, draft in enumerate(made)]
 
 
+def store(*drafts: PendingDraft) -> None:
+    """As when a transaction with these drafts is written and Kafka's client has their events."""
+    for pending in drafts:
+        for call in pending.when_stored or ():
+            call()
+
+
 def sent(pending: PendingDraft, content: str = "hello") -> Sent:
     draft = pending.draft
     message = Message(
@@ -129,6 +136,45 @@ class TestABatch:
     async def test_an_exception_without_a_name_is_answered_too(self, home: Home) -> None:
         (pending,) = home.receive(drafts(1))
         pending.future.set_exception(ZeroDivisionError())
+        await turn()
+        assert home.types == ["announced"]
+
+
+class TestABatchThatIsStoredBeforeKafkaHasIt:
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guests, "STORED_AFTER", 0.0)
+
+    async def test_its_sender_is_told_once_all_of_it_is_stored(self, home: Home) -> None:
+        first, second = home.receive(drafts(2))
+        store(first)
+        await turn()
+        assert home.replies == []
+        store(second, first)
+        await turn()
+        assert home.replies == [{"type": "stored", "id": "batch-1"}]
+
+    async def test_a_draft_that_is_refused_holds_nothing_up(self, home: Home) -> None:
+        first, second = home.receive(drafts(2))
+        store(first)
+        second.future.set_exception(ChatNotFound())
+        await turn()
+        assert sorted(home.types) == ["announced", "stored"]
+
+    async def test_its_answers_follow(self, home: Home) -> None:
+        accepted = home.receive(drafts(2))
+        store(*accepted)
+        await turn()
+        for pending in accepted:
+            pending.future.set_result(sent(pending))
+        await turn()
+        assert home.types == ["stored", "announced"]
+
+    async def test_answers_that_follow_at_once_say_it_alone(self, home: Home) -> None:
+        accepted = home.receive(drafts(2))
+        store(*accepted)
+        for pending in accepted:
+            pending.future.set_result(sent(pending))
         await turn()
         assert home.types == ["announced"]
 

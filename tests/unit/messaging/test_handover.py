@@ -23,7 +23,7 @@ CHATS = [ChatId(f"chat-{number}") for number in range(1000)]
 
 
 class FakeCommitter:
-    """Commits nothing by itself: a test settles what is here."""
+    """Commits nothing by itself: a test answers what is here."""
 
     def __init__(self) -> None:
         self.here: list[PendingDraft] = []
@@ -115,6 +115,11 @@ class Process:
         home, batch_id, ids = self.transport.batches[batch]
         answers = [[ids.index(each.draft.client_message_id), codec.answer_to_wire(sent(each))] for each in drafts]
         self.handover.on_announced(home, batch_id, orjson.loads(orjson.dumps(answers)))
+
+    def tell_stored(self, batch: int) -> None:
+        """As a home does when Kafka has not taken the events yet."""
+        home, batch_id, _ = self.transport.batches[batch]
+        self.handover.on_stored(home, batch_id)
 
     def batch_id(self, batch: int) -> str:
         return self.transport.batches[batch][1]
@@ -302,6 +307,92 @@ class TestAnswers:
         assert process.committer.here == [pending]
 
 
+class TestABatchThatIsStored:
+    async def test_no_later_batch_waits_for_its_answers(self, process: Process) -> None:
+        batches = []
+        for number in range(3 * MAX_BATCHES):
+            batches.append(process.submit())
+            await turn()
+            process.tell_stored(number)
+        assert process.sent == [ids(batch) for batch in batches]
+        assert not any(pending.future.done() for batch in batches for pending in batch)
+        for number, batch in enumerate(batches):
+            process.announce(batch, batch=number)
+        assert all(pending.future.done() for batch in batches for pending in batch)
+
+    async def test_what_gathered_behind_it_leaves(self, process: Process) -> None:
+        for _ in range(MAX_BATCHES):
+            process.submit()
+            await turn()
+        gathered = process.submit(2)
+        await turn()
+        for _ in range(2):
+            process.tell_stored(0)
+        await turn()
+        assert process.sent[MAX_BATCHES:] == [ids(gathered)]
+
+    async def test_a_batch_names_one_before_it_that_is_not_stored(self, process: Process) -> None:
+        for _ in range(3):
+            process.submit()
+            await turn()
+        process.tell_stored(2)
+        process.submit()
+        await turn()
+        for number in (0, 1, 3):
+            process.tell_stored(number)
+        process.submit()
+        await turn()
+        assert process.transport.after[3:] == [process.batch_id(1), None]
+
+    @pytest.mark.parametrize("reason", ["unknown_answer", "left", "subscription"])
+    async def test_it_is_taken_back_when_its_answers_are_lost(self, process: Process, reason: str) -> None:
+        drafts = process.submit(2)
+        await turn()
+        process.tell_stored(0)
+        home, batch_id, _ = process.transport.batches[0]
+        match reason:
+            case "unknown_answer":
+                process.handover.on_announced(home, batch_id, [[0, {"a newer answer": {}}]])
+            case "left":
+                process.list_homes(A, C)
+            case "subscription":
+                process.handover.on_subscription_lost()
+        assert process.committer.here == drafts
+        assert [(pending.path, pending.attempts) for pending in drafts] == [(fallback(reason), 1)] * 2
+        process.announce(drafts)
+        assert not drafts[0].future.done()
+
+    async def test_it_stays_when_the_batches_behind_it_are_taken_back(self, process: Process) -> None:
+        first = process.submit()
+        await turn()
+        process.tell_stored(0)
+        later = process.submit() + process.submit()
+        await turn()
+        process.handover.on_not_home(B, process.batch_id(1))
+        assert process.committer.here == later
+        process.announce(first, batch=0)
+        assert first[0].future.done()
+
+    async def test_drafts_for_a_new_home_do_not_wait_for_its_answers(self, process: Process) -> None:
+        chat = process.chat_that_moves(before=[A, B], after=[A, B, C])
+        first = process.submit(2, chat)
+        await turn()
+        process.tell_stored(0)
+        process.list_homes(A, B, C)
+        later = process.submit(2, chat)
+        await turn()
+        assert process.transport.batches[1:] == [(C, process.batch_id(1), ids(later))]
+        process.announce(first, batch=0)
+        process.announce(later, batch=1)
+        assert all(pending.future.done() for pending in first + later)
+
+    async def test_it_is_given_up_at_shutdown(self, process: Process) -> None:
+        drafts = process.submit()
+        await turn()
+        process.tell_stored(0)
+        assert process.handover.drain() == drafts
+
+
 class TestTakingBack:
     @pytest.mark.parametrize("reason", ["unreachable", "not_home", "left", "subscription"])
     async def test_the_whole_batch_is_committed_here_in_order_and_read_first(
@@ -447,12 +538,33 @@ class TestHomesThatMove:
         drafts = process.submit()
         await turn()
         assert process.committer.here == drafts
+        assert drafts[0].path == fallback("unknown_key")
+
+    async def test_a_process_off_the_list_commits_here_and_says_why(self, process: Process) -> None:
+        process.homes.withdraw()
+        drafts = process.submit()
+        assert process.committer.here == drafts
+        assert drafts[0].path == fallback("not_listed")
+
+    async def test_what_waits_while_a_process_leaves_is_committed_here_and_says_why(self, process: Process) -> None:
+        process.submit()
+        process.homes.withdraw()
+        await turn()
+        assert [pending.path for pending in process.committer.here] == [fallback("not_listed")]
 
     async def test_a_process_without_a_list_commits_here_and_says_why(self, process: Process) -> None:
         process.homes.update(A, [B, C], at=-100.0)
         (pending,) = process.submit()
         await turn()
         assert process.committer.here == [pending]
+        assert pending.path == fallback("no_list")
+
+    async def test_a_process_that_never_had_a_list_commits_here_and_says_why(self) -> None:
+        committer = FakeCommitter()
+        handover = HandOver(homes=Homes(is_alone=False), committer=committer, transport=FakeTransport())
+        pending = Process().pending()
+        assert handover.is_active
+        assert not handover.take(pending)
         assert pending.path == fallback("no_list")
 
     async def test_a_process_that_knows_of_no_other_is_not_asked(self, process: Process) -> None:

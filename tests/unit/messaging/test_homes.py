@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Iterable
+from time import monotonic
 
 from foundation.kernel.ids import ChatId
 from foundation.stores.errors import StoreUnavailable
@@ -47,9 +48,27 @@ class TestTheHomeOfAChat:
 
 
 class TestWithoutAList:
-    def test_a_process_that_has_never_seen_another_is_the_home_of_every_chat(self) -> None:
+    def test_a_process_whose_list_names_nobody_else_is_the_home_of_every_chat(self) -> None:
+        homes = Homes(is_alone=False)
+        assert not any(homes.is_home(chat) for chat in CHATS)
+        homes.update("a:1", ["a:1"], at=monotonic())
+        assert all(homes.is_home(chat) for chat in CHATS)
+
+    def test_a_process_that_enters_no_list_is_the_home_of_every_chat(self) -> None:
         assert all(Homes().is_home(chat) for chat in CHATS)
-        assert all(homes_of("a:1", "a:1").is_home(chat) for chat in CHATS)
+
+    def test_an_empty_list_tells_a_process_without_a_name_nothing(self) -> None:
+        """Everybody may have withdrawn at once, because Redis was away."""
+        one_of_several, alone = homes_of("a:1", "a:1", "b:1"), homes_of("a:1", "a:1")
+        for homes in (one_of_several, alone):
+            homes.withdraw()
+            homes.update(None, [], at=101)
+        assert (one_of_several.is_alone, alone.is_alone) == (False, True)
+
+    def test_a_process_without_a_name_that_sees_another_is_not_alone(self) -> None:
+        homes = Homes()
+        homes.update(None, ["b:1"], at=101)
+        assert not homes.is_alone
 
     def test_a_list_without_oneself_is_not_used(self) -> None:
         homes = homes_of("a:1", "b:1", "c:1")
@@ -105,6 +124,19 @@ class FakeList:
 
 
 class TestRegistration:
+    async def test_a_process_that_starts_while_redis_is_away_is_no_home_until_it_has_a_list(self) -> None:
+        store, homes = FakeList(), Homes(is_alone=False)
+        registration = HomeRegistration(homes, store)
+        store.is_away = True
+        await registration.refresh()
+        assert not any(homes.is_home(chat) for chat in CHATS)
+        store.is_away = False
+        await registration.refresh()
+        assert not homes.is_alone
+        registration.enter("a:1")
+        await registration.refresh()
+        assert homes.is_alone
+
     async def test_a_process_enters_itself_and_takes_the_list(self) -> None:
         homes = Homes()
         registration = HomeRegistration(homes, FakeList("b:1"))

@@ -27,6 +27,7 @@ class FakeChannel:
         self.subscribers: dict[str, asyncio.Queue[bytes | None]] = {}
         self.published: list[tuple[str, bytes]] = []
         self.is_away = False
+        self.error: Exception | None = None
 
     async def listen(self, name: str) -> AsyncIterator[bytes | None]:
         queue = self.subscribers[name] = asyncio.Queue()
@@ -42,6 +43,8 @@ class FakeChannel:
         await asyncio.sleep(0)
         if self.is_away:
             raise StoreUnavailable("away")
+        if self.error is not None:
+            raise self.error
         self.published.append((name, payload))
         if name not in self.subscribers:
             return 0
@@ -54,6 +57,9 @@ class FakeHandOver(HandOver):
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+
+    def on_stored(self, home: str, batch_id: str) -> None:
+        self.told.append(("stored", home, batch_id))
 
     def on_announced(self, home: str, batch_id: str, answers: object) -> None:
         self.told.append(("announced", home, batch_id))
@@ -191,6 +197,21 @@ class TestSending:
         assert world.other.name != before
         assert world.other.handover.told == [("subscription_lost",)]
 
+    async def test_an_unexpected_error_ends_the_epoch_and_is_logged(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        before = world.one.name
+        world.channel.error = ZeroDivisionError()
+        world.one.peers.send_batch(world.other.name, "b-1", batch("b-1"))
+        await turn()
+        assert world.one.name != before
+        assert world.one.handover.told == [("subscription_lost",)]
+        assert [record.getMessage() for record in caplog.records] == ["sending to another process failed"]
+        world.channel.error = None
+        world.one.peers.send_batch(world.other.name, "b-2", batch("b-2"))
+        await turn()
+        assert len(world.other.committer.accepted) == 2
+
     def test_an_envelope_holds_parcels_up_to_its_size(self) -> None:
         link = Link("b", parcels=deque(Parcel(b"x" * 100_000, None) for _ in range(5)))
         assert [len(link.take()) for _ in range(3)] == [2, 2, 1]
@@ -229,10 +250,10 @@ class TestReceiving:
         assert await self.receive(world, world.seal(batch())) == 0
         assert world.one.handover.told == [("not_home", world.other.name, "b")]
 
-    async def test_what_an_older_home_tells_before_its_answers_is_ignored(self, world: World) -> None:
+    async def test_what_a_home_tells_before_its_answers_is_passed_on(self, world: World) -> None:
         before = refusals("unknown_parcel")
         assert await self.receive(world, world.seal(b'{"type":"stored","id":"b"}')) == 0
-        assert world.other.handover.told == []
+        assert world.other.handover.told == [("stored", world.one.name, "b")]
         assert refusals("unknown_parcel") == before
 
     async def test_a_parcel_of_unknown_form_is_ignored(self, world: World) -> None:
