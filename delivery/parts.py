@@ -15,6 +15,7 @@ from delivery.gateway.consumer import GatewayParts
 from delivery.gateway.control import ChannelLayer, ControlListener
 from delivery.gateway.hub import Hub
 from delivery.gateway.live import LiveUpdates
+from delivery.gateway.pace import ConnectPace
 from delivery.gateway.presence import PresenceWatchers
 from delivery.gateway.receipts import LiveReceipts, ReceiptDelivery
 from delivery.gateway.serving import Services
@@ -35,6 +36,7 @@ from foundation.kernel.ids import IdFactory
 from foundation.rest.health import EngineProbes, Probe
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventConsumer, KafkaOptions
+from foundation.stores.redis.limits import Limit
 from messaging.parts import Messaging
 
 
@@ -60,6 +62,7 @@ class GatewayOptions:
     allowed_hosts: Sequence[str]
     token_grace: float
     max_connections_per_user: int
+    connects_per_user: Limit
 
 
 def assemble(
@@ -134,17 +137,19 @@ def assemble_gateway(
             client=redis,
             sessions_ended=verifier.mark_ended,
             users_changed=verifier.forget_users,
-            control=ControlListener(channel_layer).next_notice,
+            control=ControlListener(channel_layer, name=options.gateway_id).next_notice,
             ended_among=verifier.ended_among,
             live=live,
             max_per_user=options.max_connections_per_user,
         ),
+        pace=ConnectPace(options.connects_per_user, identify=verifier.identify),
         services=Services(
             committer=messaging.committer,
             history=messaging.history,
             marks=delivery.marks,
             typing=typing,
             watchers=watchers,
+            clock=clock,
         ),
         verify=verifier.verify_now,
         allowed_origins=options.allowed_origins,

@@ -12,7 +12,7 @@ from delivery.services.presence import Presence
 from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, UserId
 from foundation.rest.documentation import problems
-from foundation.rest.serializers import StrictSerializer, TextField
+from foundation.rest.serializers import BoundedListField, StrictSerializer, TextField
 from foundation.rest.views import ParleyView, given
 
 MAX_USERS = 100
@@ -36,7 +36,7 @@ PRESENCE = OpenApiExample(
 
 class PresenceQuery(StrictSerializer):
     chat_id = TextField(help_text="A chat that you share with them.")
-    user_id = serializers.ListField(
+    user_id = BoundedListField(
         child=TextField(), min_length=1, max_length=MAX_USERS, help_text="Repeat the parameter, up to 100 times."
     )
 

@@ -17,7 +17,7 @@ import orjson
 from prometheus_client import Counter, Histogram
 
 from delivery.stores.connections import MemberCache, Routes, gateway_of
-from foundation.kernel.events import ORIGIN_HEADER, Event, MalformedEvent
+from foundation.kernel.events import ORIGIN_HEADER, REPUBLISHED_HEADER, Event, MalformedEvent
 from foundation.kernel.tracing import TRACEPARENT_HEADER, parse_traceparent, trace_id_of
 from foundation.stores.kafka.consumer import Record
 from foundation.stores.metrics import EVENTS_SKIPPED
@@ -113,7 +113,7 @@ def _extended(run: Run | None, sequence: int) -> Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class FrameBatch:
     """Frames for some users. A frame's origin is the connection that sent it and needs no copy.
 
     `traceparents` are those of their senders, by message id, for the logs.
@@ -124,11 +124,11 @@ class Parcel:
     traceparents: Mapping[str, str] = field(default_factory=dict)
 
 
-def payloads(addressed: Iterable[tuple[Parcel, Sequence[str]]]) -> dict[str, bytes]:
-    """One payload per gateway, with every parcel's deliveries to that gateway's connections."""
+def payloads(addressed: Iterable[tuple[FrameBatch, Sequence[str]]]) -> dict[str, bytes]:
+    """One payload per gateway, with the deliveries of every batch of frames to that gateway's connections."""
     by_gateway: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for parcel, recipients in addressed:
-        for gateway_id, delivery in _deliveries(parcel, recipients):
+    for frame_batch, recipients in addressed:
+        for gateway_id, delivery in _deliveries(frame_batch, recipients):
             by_gateway[gateway_id].append(delivery)
     return {
         gateway_id: orjson.dumps({"type": "deliver", "deliveries": deliveries})
@@ -136,19 +136,19 @@ def payloads(addressed: Iterable[tuple[Parcel, Sequence[str]]]) -> dict[str, byt
     }
 
 
-def _deliveries(parcel: Parcel, recipients: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
+def _deliveries(frame_batch: FrameBatch, recipients: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
     """All frames in one delivery to the connections that sent none; frame by frame to those that did.
 
     A delivery for each sender would repeat every frame for each of them.
     """
-    origins = {origin for _, origin in parcel.frames if origin is not None}
+    origins = {origin for _, origin in frame_batch.frames if origin is not None}
     ordinary, senders = _by_gateway(recipients, origins)
-    everything = [frame for frame, _ in parcel.frames]
-    traced = {"traceparents": parcel.traceparents} if parcel.traceparents else {}
+    everything = [frame for frame, _ in frame_batch.frames]
+    traced = {"traceparents": frame_batch.traceparents} if frame_batch.traceparents else {}
     for gateway_id, connection_ids in ordinary.items():
         yield gateway_id, {"connection_ids": connection_ids, "messages": everything, **traced}
     for gateway_id, connection_ids in senders.items():
-        for origin, run in groupby(parcel.frames, key=lambda pair: pair[1]):
+        for origin, run in groupby(frame_batch.frames, key=lambda pair: pair[1]):
             others = [connection for connection in connection_ids if connection != origin]
             if others:
                 yield gateway_id, {"connection_ids": others, "messages": [frame for frame, _ in run], **traced}
@@ -184,9 +184,9 @@ class Processor:
         """Deliver a batch. Raises `StoreUnavailable`, and remembers nothing, when an engine is away."""
         events = [(record, event) for record in records if (event := _decoded(record)) is not None]
         notices, (fresh, messages) = self._notices(events), self._messages(events)
-        parcels = [parcel for parcel in (*notices, *messages) if parcel.user_ids]
-        if parcels:
-            self._deliver(parcels)
+        frame_batches = [frame_batch for frame_batch in (*notices, *messages) if frame_batch.user_ids]
+        if frame_batches:
+            self._deliver(frame_batches)
         for chat_id, delivered in fresh.items():
             self._gaps.advance(chat_id, delivered)
         self._record_progress(events)
@@ -196,38 +196,44 @@ class Processor:
         self._gaps.forget()
         self._members.forget_reads()
 
-    def _deliver(self, parcels: Sequence[Parcel]) -> None:
-        recipients = self._routes.connections_of([parcel.user_ids for parcel in parcels])
-        outgoing = payloads(zip(parcels, recipients, strict=True))
+    def _deliver(self, frame_batches: Sequence[FrameBatch]) -> None:
+        recipients = self._routes.connections_of([frame_batch.user_ids for frame_batch in frame_batches])
+        outgoing = payloads(zip(frame_batches, recipients, strict=True))
         if not outgoing:
             return
         for gateway_id in self._routes.publish(outgoing):
-            self._routes.forget(gateway_id, {user for parcel in parcels for user in parcel.user_ids})
+            self._routes.forget(gateway_id, {user for frame_batch in frame_batches for user in frame_batch.user_ids})
         DELIVERIES.inc(len(outgoing))
         if log.isEnabledFor(logging.DEBUG):
-            _log_published(parcels)
+            _log_published(frame_batches)
 
-    def _notices(self, events: Sequence[tuple[Record, Event]]) -> list[Parcel]:
-        """New chats and membership changes. A change invalidates the cache first."""
-        changed = [event for _, event in events if event.event_type == "MembershipChanged"]
-        self._members.invalidate(event.payload["chat_id"] for event in changed)
-        members = self._members.members_of(event.payload["chat_id"] for event in changed) if changed else {}
-        parcels = [
-            Parcel(
-                frozenset(members[event.payload["chat_id"]] | {event.payload["user_id"]}),
-                [({**event.payload, "type": "membership_changed"}, None)],
-            )
-            for event in changed
-        ]
-        parcels += [
-            Parcel(frozenset(event.payload["initial_members"]), [({**event.payload, "type": "chat_created"}, None)])
-            for _, event in events
-            if event.event_type == "ChatCreated"
-        ]
-        return parcels
+    def _notices(self, events: Sequence[tuple[Record, Event]]) -> list[FrameBatch]:
+        """New chats and membership changes. A change invalidates the cache first.
 
-    def _messages(self, events: Sequence[tuple[Record, Event]]) -> tuple[dict[str, list[Payload]], list[Parcel]]:
-        """The messages to deliver, by chat, and their parcels."""
+        One that was published again may be older than what its receivers know: it is sent as far as it is still true.
+        """
+        changed = [each for each in events if each[1].event_type == "MembershipChanged"]
+        created = [each for each in events if each[1].event_type == "ChatCreated"]
+        read = {event.payload["chat_id"] for _, event in changed}
+        read |= {event.payload["chat_id"] for record, event in created if REPUBLISHED_HEADER in record.headers}
+        self._members.invalidate(read)
+        members = self._members.members_of(read) if read else {}
+        frame_batches: list[FrameBatch] = []
+        for record, event in changed:
+            known, user_id = members[event.payload["chat_id"]], event.payload["user_id"]
+            was_removed = event.payload.get("change_type") == "removed"
+            if REPUBLISHED_HEADER not in record.headers or was_removed != (user_id in known):
+                frame = {**event.payload, "type": "membership_changed"}
+                frame_batches.append(FrameBatch(frozenset(known | {user_id}), [(frame, None)]))
+        for record, event in created:
+            receivers = frozenset(event.payload["initial_members"])
+            if REPUBLISHED_HEADER in record.headers:
+                receivers &= members[event.payload["chat_id"]]
+            frame_batches.append(FrameBatch(receivers, [({**event.payload, "type": "chat_created"}, None)]))
+        return frame_batches
+
+    def _messages(self, events: Sequence[tuple[Record, Event]]) -> tuple[dict[str, list[Payload]], list[FrameBatch]]:
+        """The messages to deliver, by chat, and their batches of frames."""
         by_chat: dict[str, list[Any]] = defaultdict(list)
         origins: dict[tuple[str, int], str] = {}
         traceparents: dict[str, dict[str, str]] = {}
@@ -242,12 +248,12 @@ class Processor:
         complete = {chat_id: self._gaps.complete(chat_id, payloads) for chat_id, payloads in by_chat.items()}
         fresh = {chat_id: messages for chat_id, messages in complete.items() if messages}
         members = self._members.members_of(fresh) if fresh else {}
-        parcels: list[Parcel] = []
+        frame_batches: list[FrameBatch] = []
         for chat_id, messages in fresh.items():
             for known, named, part in self._by_members(chat_id, members[chat_id], messages):
                 framed = [(_frame(message), origins.get((chat_id, message["sequence"]))) for message in part]
-                parcels.append(Parcel(frozenset(known | named), framed, traceparents.get(chat_id, {})))
-        return fresh, parcels
+                frame_batches.append(FrameBatch(frozenset(known | named), framed, traceparents.get(chat_id, {})))
+        return fresh, frame_batches
 
     def _by_members(
         self, chat_id: str, members: set[str], messages: Sequence[Payload]
@@ -278,17 +284,17 @@ class Processor:
 def _named_by(message: Payload) -> set[str]:
     """Who joined or left by this entry."""
     notice = message.get("notice")
-    if not isinstance(notice, dict) or notice.get("type") not in _MEMBERSHIP_NOTICES:
+    if not isinstance(notice, dict) or str(notice.get("type")) not in _MEMBERSHIP_NOTICES:
         return set()
     user_ids = notice.get("user_ids")
     return {each for each in user_ids if isinstance(each, str)} if isinstance(user_ids, list) else set()
 
 
-def _log_published(parcels: Iterable[Parcel]) -> None:
-    for parcel in parcels:
-        for frame, _ in parcel.frames:
+def _log_published(frame_batches: Iterable[FrameBatch]) -> None:
+    for frame_batch in frame_batches:
+        for frame, _ in frame_batch.frames:
             ids = {name: frame[name] for name in ("message_id", "chat_id", "sequence") if name in frame}
-            if (traceparent := parcel.traceparents.get(frame.get("message_id", ""))) is not None:
+            if (traceparent := frame_batch.traceparents.get(frame.get("message_id", ""))) is not None:
                 ids["trace_id"] = trace_id_of(traceparent)
             log.debug("published %s to the gateways", ids.get("message_id", frame.get("type")), extra=ids)
 
@@ -335,19 +341,36 @@ def _require_payload(event: Event) -> None:
     if "type" in payload:
         raise MalformedEvent("the payload has a type, which is the frame's")
     if event.event_type in _ENTRIES:
-        sequence = payload.get("sequence")
-        if type(sequence) is not int or not 1 <= sequence <= MAX_SEQUENCE:
-            raise MalformedEvent("the payload's sequence is missing or out of range")
+        _require_sequence(payload.get("sequence"))
         for name in _OPTIONAL_TEXTS:
             if type(payload.get(name, "")) is not str:
                 raise MalformedEvent(f"the payload's {name} is not a text")
+        _require_notice(payload.get("notice"))
+    elif event.event_type == "MembershipChanged":
+        _require_sequence(payload.get("sequence", 1))  # absent in events of earlier releases
     elif event.event_type == "ChatCreated":
-        members = payload.get("initial_members")
-        if type(members) is not list or not all(type(member) is str for member in members):
-            raise MalformedEvent("the payload's initial_members is not a list of texts")
+        _require_texts(payload.get("initial_members"), "initial_members")
     for value in payload.values():
         if type(value) in _CONTAINERS:
             _require_shallow(value)
+
+
+def _require_sequence(sequence: object) -> None:
+    if type(sequence) is not int or not 1 <= sequence <= MAX_SEQUENCE:
+        raise MalformedEvent("the payload's sequence is missing or out of range")
+
+
+def _require_notice(notice: object) -> None:
+    if type(notice) is not dict:
+        return  # names nobody
+    if type(notice.get("type")) is not str:
+        raise MalformedEvent("the payload's notice has no type")
+    _require_texts(notice.get("user_ids", []), "notice.user_ids")
+
+
+def _require_texts(value: object, name: str) -> None:
+    if type(value) is not list or not all(type(each) is str for each in value):
+        raise MalformedEvent(f"the payload's {name} is not a list of texts")
 
 
 def _require_shallow(value: Any) -> None:

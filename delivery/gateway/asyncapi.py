@@ -151,8 +151,15 @@ TO_CLIENTS: dict[str, Form] = {
         "The person is a member of a new chat.",
     ),
     "membership_changed": (
-        {"chat_id": CHAT_ID, "user_id": USER_ID, "change_type": TEXT, "role": TEXT, "changed_by": USER_ID},
-        (),
+        {
+            "chat_id": CHAT_ID,
+            "user_id": USER_ID,
+            "change_type": TEXT,
+            "role": TEXT,
+            "changed_by": USER_ID,
+            "sequence": SEQUENCE,
+        },
+        ("sequence",),
         "A member was added, removed, or has another role.",
     ),
     "receipts": ({"chat_id": CHAT_ID, "marks": {"type": "array", "items": MARKED}}, (), "Marks that have moved."),

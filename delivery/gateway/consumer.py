@@ -1,7 +1,6 @@
-"""One WebSocket, from its handshake to its end. Parses frames in order and has them served.
+"""One WebSocket, from its handshake to its end. Its frames are served by `ConnectionRequests`.
 
-Reading frames waits for no store, so a slow store stalls neither this socket nor another. Drafts are submitted in the
-order of their frames.
+Reading frames waits for no store, so a slow store stalls neither this socket nor another.
 """
 
 import asyncio
@@ -15,16 +14,14 @@ from channels.consumer import AsyncConsumer
 from channels.exceptions import StopConsumer
 
 from delivery.gateway import frames, handshake
-from delivery.gateway.abuse import AbuseLimits
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.hub import UNREGISTERED, Hub
-from delivery.gateway.outbox import Outbox
-from delivery.gateway.requests import Authenticate, BadFrame, Heartbeat, Request, parse
+from delivery.gateway.pace import ConnectPace
 from delivery.gateway.serving import ConnectionRequests, Services
 from delivery.stores.connections import Registration
 from foundation.kernel.caller import Caller
 from foundation.kernel.clock import Clock, to_iso
-from foundation.kernel.errors import ParleyError, RateLimited, Unauthenticated, Unavailable
+from foundation.kernel.errors import ParleyError, Unauthenticated, Unavailable
 from foundation.kernel.ids import IdFactory
 from foundation.kernel.tracing import trace_id_of
 from foundation.server.extension import SOCKET_EXTENSION
@@ -35,7 +32,6 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 HEARTBEAT_INTERVAL = 30
-TOKEN_GRACE = 60.0
 OVERDUE_MARGIN = 0.1
 EVENTS_PER_TURN = 64
 
@@ -45,13 +41,14 @@ class GatewayParts:
     """What the sockets of a process share."""
 
     hub: Hub
+    pace: ConnectPace
     services: Services
     verify: Callable[[str], Awaitable[Caller]]
     allowed_origins: Sequence[str]
     allowed_hosts: Sequence[str]
     ids: IdFactory
     clock: Clock
-    token_grace: float = TOKEN_GRACE
+    token_grace: float
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -63,9 +60,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
-        self._limits = AbuseLimits()
         self._is_closed = False
-        self._authenticating: asyncio.Task[None] | None = None
         self._overdue_check: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -97,11 +92,14 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._loop = asyncio.get_running_loop()
         hello = handshake.parse(self.scope)
         self._extension = self.scope.get("extensions", {}).get(SOCKET_EXTENSION)
-        self._outbox = Outbox(self._write, extension=self._extension, on_overflow=lambda: self.end(Close.TOO_SLOW))
+        self._outbox = frames.Outbox(
+            self._write, extension=self._extension, on_overflow=lambda: self.end(Close.TOO_SLOW)
+        )
         self.deliver = self._outbox.put
         if hello.token is None or not self._is_from_allowed_origin(hello):
             await self._refuse()
         try:
+            self._parts.pace.require(hello.token or "")
             self._caller = await self._parts.verify(hello.token or "")
         except ParleyError as error:
             await self.send({"type": "websocket.accept", "subprotocol": hello.subprotocol})
@@ -121,7 +119,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _register(self, hello: handshake.Handshake) -> None:
         """Register first, then send `connected`: a client that syncs after that frame misses nothing."""
         hub, caller = self._parts.hub, self._caller
-        self._last_frame_at = self._loop.time()
         self.registration = Registration(
             connection_id=self._parts.ids.connection(hub.gateway_id),
             user_id=caller.user_id,
@@ -130,12 +127,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             connected_at=to_iso(self._parts.clock.now()),
         )
         self._requests = ConnectionRequests(
-            self._parts.services,
-            user_id=caller.user_id,
-            connection_id=self.registration.connection_id,
-            traceparent=hello.traceparent,
-            deliver=self._outbox.put,
-            send_error=self._send_error,
+            self._parts.services, self, traceparent=hello.traceparent, authenticate=self._authenticate
         )
         await hub.start()
         await hub.add(self)
@@ -153,47 +145,13 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             )
         )
         if self._extension is not None:
-            self._extension.subscribe(self._on_frame)
+            self._extension.subscribe(self._requests.on_frame)
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
-        """Handle a frame that arrived as an ASGI event."""
-        await self._wait_for_authentication()
-        self._handle(event.get("text"))
-        await self._wait_for_authentication()
+        """Serve a frame that arrived as an ASGI event: all of them, where the server has no socket extension."""
+        await self._requests.receive(event.get("text"))
         if self._extension is not None:
             self._extension.frame_handled()
-
-    def _on_frame(self, text: str) -> bool:
-        """Handle a frame directly; False while a token is being verified: the frame then waits as an ASGI event."""
-        if self._authenticating is not None:
-            return False
-        try:
-            self._handle(text)
-        except Exception:
-            log.exception("a frame could not be handled")
-            self.end(Close.INTERNAL)
-        return True
-
-    async def _wait_for_authentication(self) -> None:
-        if self._authenticating is not None:
-            await self._authenticating
-            self._authenticating = None
-
-    def _handle(self, text: str | None) -> None:
-        """Handle a frame; after the close, drop it."""
-        if self._is_closed:
-            return
-        self._last_frame_at = self._loop.time()
-        if text is None:
-            self.end(Close.NOT_TEXT)
-            return
-        try:
-            request = parse(text)
-            self._limits.bad_frames = 0
-        except ParleyError as error:
-            self._send_error(error)
-        else:
-            self._serve(request)
 
     async def websocket_disconnect(self, event: dict[str, Any]) -> None:
         raise StopConsumer
@@ -201,14 +159,13 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _leave(self) -> None:
         """Clean up, however the socket ended. Its acknowledgements are written now."""
         self._is_closed = True
-        if self._authenticating is not None:
-            self._authenticating.cancel()
         if self._overdue_check is not None:
             self._overdue_check.cancel()
         if hasattr(self, "_outbox"):
             self._outbox.close()
         if hasattr(self, "registration"):
             self._requests.close()
+            self._requests.cancel()
             await self._parts.hub.remove(self)
 
     # Called by the hub
@@ -236,30 +193,18 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
 
     def overdue_in(self, now: float) -> tuple[float, Close]:
         """In how many seconds the socket is to be closed, as things are now, and why."""
-        silent = self._last_frame_at + 2 * HEARTBEAT_INTERVAL - now
+        silent = self._requests.last_frame_at + 2 * HEARTBEAT_INTERVAL - now
         expired = (self._caller.expires_at - self._parts.clock.now()).total_seconds() + self._parts.token_grace
         return min((silent, Close.HEARTBEAT_MISSED), (expired, Close.UNAUTHENTICATED))
 
-    # Requests
+    # Tokens
 
-    def _serve(self, request: Request) -> None:
-        match request:
-            case Heartbeat():
-                self._outbox.put(
-                    frames.plain({"type": "heartbeat_ack", "server_time": to_iso(self._parts.clock.now())})
-                )
-            case Authenticate():
-                # Later frames wait for the outcome.
-                self._authenticating = asyncio.ensure_future(self._authenticate(request))
-            case _:
-                self._requests.serve(request)
-
-    async def _authenticate(self, request: Authenticate) -> None:
+    async def _authenticate(self, token: str) -> None:
         """Continue with a fresh token of the same session; a token of another session closes the socket."""
         try:
-            caller = self._require_same_session(await self._parts.verify(request.access_token))
+            caller = self._require_same_session(await self._parts.verify(token))
         except Unavailable as error:
-            self._send_error(error)
+            self._requests.send_error(error)
         except ParleyError as error:
             self.end(handshake.close_code_for(error))
         except Exception:
@@ -272,16 +217,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         if caller.session_id != self._caller.session_id:
             raise Unauthenticated("The token is another session's")
         return caller
-
-    # Answers
-
-    def _send_error(self, error: ParleyError, **about: str) -> None:
-        """Send an error frame; close the socket of a client that keeps causing them."""
-        self._outbox.put(frames.failed(error, **about))
-        if isinstance(error, BadFrame) and self._limits.bad_frame():
-            self.end(Close.PROTOCOL)
-        if isinstance(error, RateLimited) and self._limits.refusal(self._loop.time()):
-            self.end(Close.RATE_LIMITED)
 
     async def _refuse(self, close: Close = Close.UNAUTHENTICATED) -> None:
         self._is_closed = True

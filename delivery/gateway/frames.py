@@ -1,10 +1,14 @@
-"""The frames to clients: each is encoded once for all its receivers. Frames from clients are in `requests`."""
+"""Frames to clients: encoded once for all their receivers, and the bounded queue in which they wait for a connection.
 
+Frames from clients are in `requests`.
+"""
+
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +16,7 @@ import orjson
 
 from foundation.kernel.errors import ParleyError, RateLimited, Unavailable
 from foundation.kernel.ids import ChatId
+from foundation.server.extension import SocketExtension
 from messaging.domain import Sent
 from messaging.services.history import Page
 
@@ -19,6 +24,9 @@ log = logging.getLogger(__name__)
 
 WHOLE_TEXT = 0x81
 MAX_BATCH = 100
+# Of the queue of one connection.
+MAX_FRAMES = 1_000
+MAX_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -68,70 +76,8 @@ class Shared:
 
 
 Frame = Messages | Plain | Shared
-OnNotice = Callable[[Mapping[str, Any]], None]
 
 _sync_batches: WeakKeyDictionary[Page, Shared] = WeakKeyDictionary()
-
-
-def group_by_connection(
-    payloads: Iterable[bytes], *, on_notice: OnNotice | None = None
-) -> Iterator[tuple[str, list[Frame]]]:
-    """Each connection with its frames, in the order in which the fanout published them.
-
-    Connections with the same frames share them, encoded once. A payload that cannot be read is logged. `on_notice` is
-    called with the frames that are no messages.
-    """
-    waiting: dict[str, list[Frame]] = {}
-    for connection_ids, frames in chain.from_iterable(_deliveries(payload, on_notice) for payload in payloads):
-        for connection_id in connection_ids:
-            waiting.setdefault(connection_id, []).extend(frames)
-    shared: dict[tuple[int, ...], list[Frame]] = {}
-    for connection_id, frames in waiting.items():
-        identity = tuple(map(id, frames))
-        if identity not in shared:
-            shared[identity] = coalesce(frames)
-        yield connection_id, shared[identity]
-
-
-def _deliveries(payload: bytes, on_notice: OnNotice | None) -> list[tuple[list[str], list[Frame]]]:
-    try:
-        return [
-            (delivery["connection_ids"], delivered(delivery["messages"], on_notice=on_notice))
-            for delivery in orjson.loads(payload)["deliveries"]
-        ]
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        log.exception("a delivery cannot be read")
-        return []
-
-
-def traceparents_in(payloads: Iterable[bytes]) -> dict[str, str]:
-    """The traces of the payloads' messages, by message id, where their senders gave one. For the logs."""
-    traceparents: dict[str, str] = {}
-    for payload in payloads:
-        try:
-            for delivery in orjson.loads(payload)["deliveries"]:
-                traceparents.update(delivery.get("traceparents", {}))
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
-            log.debug("a delivery has no traces that can be read")
-    return traceparents
-
-
-def delivered(frames: Sequence[dict[str, Any]], *, on_notice: OnNotice | None = None) -> list[Frame]:
-    """The frames that the fanout published, ready to be written."""
-    return coalesce(
-        [_message(frame) if frame.get("type") == "message" else _notice(frame, on_notice) for frame in frames]
-    )
-
-
-def _notice(frame: dict[str, Any], on_notice: OnNotice | None) -> Plain:
-    if on_notice is not None:
-        on_notice(frame)
-    return plain(frame)
-
-
-def _message(frame: dict[str, Any]) -> Messages:
-    del frame["type"]
-    return Messages(frame["chat_id"], frame["sequence"], frame["sequence"], (orjson.dumps(frame),))
 
 
 def coalesce(frames: Sequence[Frame]) -> list[Frame]:
@@ -213,6 +159,94 @@ def failed(error: ParleyError, **about: str) -> Plain:
     if error.retry_after is not None:
         frame["retry_after"] = error.retry_after
     return plain(frame)
+
+
+class Outbox:
+    """The frames that wait for one connection, in order; messages of a chat are coalesced. For one event loop.
+
+    Frames to a client that keeps up are written at once: only a client that does not has a queue and a task. Writes
+    through the socket extension, or by `send` where the server offers none.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[str], Awaitable[None]],
+        *,
+        extension: SocketExtension | None,
+        on_overflow: Callable[[], None],
+    ) -> None:
+        self._send = send
+        self._extension = extension
+        self._on_overflow = on_overflow
+        self._waiting: deque[Frame] = deque()
+        self._bytes = 0
+        self._writer: asyncio.Task[None] | None = None
+        self._held = True
+        self._closed = False
+        # True while nothing waits and frames may be written directly.
+        self._is_direct = False
+
+    def put(self, frame: Frame) -> None:
+        """Write a frame or queue it. Calls `on_overflow`, and keeps nothing more, when the queue is full."""
+        if self._is_direct and self._extension is not None and self._extension.is_writable:
+            self._extension.write(frame.payload, frame.encoded)
+            return
+        if self._closed:
+            return
+        self._is_direct = False
+        self._waiting.append(frame)
+        self._bytes += len(frame.payload)
+        if len(self._waiting) > MAX_FRAMES or self._bytes > MAX_BYTES:
+            self.close()
+            self._on_overflow()
+            return
+        self._start()
+
+    def open_with(self, frame: Frame) -> None:
+        """Begin to write: this frame first, then the frames that were put meanwhile."""
+        if self._closed:
+            return
+        self._waiting.appendleft(frame)
+        self._bytes += len(frame.payload)
+        self._held = False
+        self._start()
+
+    def close(self) -> None:
+        """Drop what waits and accept nothing more."""
+        self._closed = True
+        self._is_direct = False
+        self._waiting.clear()
+        self._bytes = 0
+        if self._writer is not None:
+            self._writer.cancel()
+
+    def _start(self) -> None:
+        if self._writer is None and not self._held:
+            self._writer = asyncio.ensure_future(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                if self._extension is None:
+                    await self._send(self._next().payload.decode())
+                elif self._extension.is_writable:
+                    frame = self._next()
+                    self._extension.write(frame.payload, frame.encoded)
+                else:
+                    await self._extension.writable.wait()
+                    self._coalesce()
+            self._is_direct = not self._closed
+        finally:
+            self._writer = None
+
+    def _next(self) -> Frame:
+        frame = self._waiting.popleft()
+        self._bytes -= len(frame.payload)
+        return frame
+
+    def _coalesce(self) -> None:
+        self._waiting = deque(coalesce(tuple(self._waiting)))
+        self._bytes = sum(len(frame.payload) for frame in self._waiting)
 
 
 def _encode(payload: bytes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from django.http.request import split_domain_port, validate_host
 
 from delivery.gateway.closing import Close
-from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.kernel.errors import ParleyError, RateLimited, Unavailable
 from foundation.kernel.tracing import TRACEPARENT_HEADER, parse_traceparent
 from foundation.rest.origins import DEFAULT_PORTS, NULL_ORIGIN, AllowedOrigins, MalformedOrigin, Origin
 
@@ -77,4 +77,6 @@ def close_code_for(error: ParleyError) -> Close:
     """How to refuse a token. One that cannot be checked now may be valid, so its client is told to reconnect."""
     if isinstance(error, Unavailable):
         return Close.RESTART
+    if isinstance(error, RateLimited):
+        return Close.RATE_LIMITED
     return Close.SESSION_REVOKED if error.code in _REFUSED_CALLERS else Close.UNAUTHENTICATED

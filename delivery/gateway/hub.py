@@ -1,4 +1,4 @@
-"""A gateway: the sockets of one process, and the tasks that deliver to them, register them and close dead ones.
+"""A gateway: the sockets of one process, and the tasks that register them and close those whose session has ended.
 
 While Redis is away, sockets stay and sends and syncs work; pushes resume when it is back. Pub/sub loses what was
 published meanwhile, so every socket is then told to `resync`: its client reads from DynamoDB what it missed.
@@ -7,7 +7,6 @@ published meanwhile, so every socket is then told to `resync`: its client reads 
 import asyncio
 import logging
 import random
-import re
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -19,25 +18,22 @@ from prometheus_client import Counter, Gauge
 from redis.exceptions import RedisError
 
 from delivery.gateway import frames
-from delivery.gateway.broadcast import LIVE
 from delivery.gateway.closing import Close
 from delivery.gateway.coalescer import Coalescer
-from delivery.gateway.control import Notice
+from delivery.gateway.control import ControlNotice
+from delivery.gateway.deliveries import Deliveries
 from delivery.gateway.live import LiveUpdates
 from delivery.gateway.sockets import Socket
-from delivery.stores.connections import ConnectionRegistry, Registration, deliver_channel
+from delivery.stores.connections import ConnectionRegistry, Registration
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import SessionId, UserId
-from foundation.kernel.tracing import trace_id_of
 from foundation.stores.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
 CONNECTIONS = Gauge("parley_gateway_connections", "Open sockets of this process.")
-DELIVERED = Counter("parley_gateway_deliveries_total", "Messages and notices handed to sockets.")
 REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no longer knew this gateway's connections.")
 
-_MESSAGE_ID = re.compile(rb'"message_id":"([^"]+)"')
 UNREGISTERED = float("-inf")
 MAX_PER_USER = 50
 TICK = 1.0
@@ -52,11 +48,6 @@ DRAIN_SPREAD = 3.0
 RECENTLY_ENDED = 1_000
 # Seconds for which a handshake may have begun before the user was suspended.
 JUST_SUSPENDED = 10.0
-PUBSUB_TIMEOUT = 5.0
-MAX_PAYLOADS = 200
-# Deliveries pause this many times as long as the last ones took, and at most so many seconds.
-PAUSE_FACTOR = 3
-MAX_PAUSE = 0.01
 
 
 class Hub:
@@ -69,22 +60,24 @@ class Hub:
         client: "redis.asyncio.Redis",
         sessions_ended: Callable[[Iterable[SessionId]], None],
         users_changed: Callable[[Collection[UserId]], None],
-        control: Callable[[], Awaitable[Notice]],
+        control: Callable[[], Awaitable[ControlNotice]],
         ended_among: Callable[[Mapping[SessionId, UserId]], Awaitable[Iterable[SessionId]]],
         live: LiveUpdates,
         max_per_user: int = MAX_PER_USER,
     ) -> None:
         self.gateway_id = gateway_id
         self.draining = False
-        self._client = client
         self._registry = ConnectionRegistry(client, gateway_id=gateway_id)
         self._sessions_ended = sessions_ended
         self._users_changed = users_changed
         self._control = control
         self._ended_among = ended_among
         self._live = live
-        self._max_per_user = max_per_user
         self._sockets: dict[str, Socket] = {}
+        self._deliveries = Deliveries(
+            client, gateway_id=gateway_id, sockets=self._sockets, live=live, on_lost=self._on_deliveries_lost
+        )
+        self._max_per_user = max_per_user
         self._by_user: Tally[UserId] = Tally()
         # In the order of their last registration, the longest ago first.
         self._registered: dict[str, Socket] = {}
@@ -92,31 +85,30 @@ class Hub:
         self._unregistered: dict[str, Socket] = {}
         self._unregistrations = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._subscribed = asyncio.Event()
-        self._has_been_subscribed = False
         # Registrations and their removals take turns, so that a removal is never overtaken.
         self._registry_lock = asyncio.Lock()
         self._registering = Coalescer(self._register, lock=self._registry_lock)
         self._unregistering = Coalescer(self._unregister, lock=self._registry_lock)
         self._recently_ended: deque[SessionId] = deque(maxlen=RECENTLY_ENDED)
         self._suspended_at: dict[UserId, float] = {}
-        self._payloads: list[bytes] = []
-        self._paused_until = 0.0
-        self._delivered_to: set[str] = set()
         self._moving: asyncio.Future[list[Socket]] | None = None
 
     async def start(self) -> None:
-        """Start the tasks with the first connection; return when deliveries can arrive, or soon if Redis is away."""
+        """Start the tasks, once; return when deliveries can arrive, or soon if Redis is away.
+
+        `web` starts them at once: what its REST publishes follows the control messages too. Under another server the
+        first connection does.
+        """
         if not self._tasks:
             self._tasks = [
-                asyncio.ensure_future(self._forever(self._receive, "deliveries")),
+                asyncio.ensure_future(self._deliveries.run()),
                 asyncio.ensure_future(self._forever(self._listen, "control")),
                 asyncio.ensure_future(self._forever(self._tend, "registry")),
                 asyncio.ensure_future(self._forever(self._recheck, "sessions")),
             ]
         try:
             async with asyncio.timeout(SUBSCRIBED_WITHIN):
-                await self._subscribed.wait()
+                await self._deliveries.subscribed.wait()
         except TimeoutError:
             log.warning("no subscription yet: pushes will start when Redis is back")
 
@@ -196,93 +188,18 @@ class Hub:
                 log.exception("%s failed", name)
             await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - not a secret
 
-    async def _receive(self) -> None:
-        """Deliver what the fanout publishes to this gateway.
-
-        The client library reconnects by itself; a second confirmation of the subscription tells that it did.
-        """
-        try:
-            async with self._client.pubsub() as pubsub:
-                await pubsub.subscribe(deliver_channel(self.gateway_id))
-                while True:
-                    # After each timeout the client library checks the connection.
-                    message = await pubsub.get_message(timeout=PUBSUB_TIMEOUT)
-                    if message is not None and message["type"] == "subscribe":
-                        self._on_subscribed()
-                    elif message is not None and message["type"] == "message":
-                        self._on_payload(message["data"])
-        finally:
-            self._subscribed.clear()
-
-    def _on_subscribed(self) -> None:
-        if self._has_been_subscribed:
-            self._live.on_notices_lost()
-            self._ask_to_resync(self._sockets.values())
-        self._has_been_subscribed = True
-        self._subscribed.set()
-
-    def _on_payload(self, payload: bytes) -> None:
-        if payload.startswith(LIVE):
-            self._live.on_payload(payload, self._sockets)
-        else:
-            self._schedule_delivery(payload)
-
-    def _schedule_delivery(self, payload: bytes) -> None:
-        """Deliver a payload together with those that arrive meanwhile: one write for each socket.
-
-        Deliveries to the same sockets pause between writes, which leaves most of the time for clients' frames.
-        """
-        self._payloads.append(payload)
-        if len(self._payloads) == 1:
-            loop = asyncio.get_running_loop()
-            loop.call_later(max(0.0, self._paused_until - loop.time()), self._deliver_waiting)
-        elif len(self._payloads) >= MAX_PAYLOADS:
-            self._deliver_waiting()
-
-    def _deliver_waiting(self) -> None:
-        payloads, self._payloads = self._payloads, []
-        if not payloads:  # delivered already, because there were too many to wait
-            return
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        delivered_to = self.deliver(payloads)
-        ended = loop.time()
-        is_repeated = not delivered_to.isdisjoint(self._delivered_to)
-        self._paused_until = ended + (min(PAUSE_FACTOR * (ended - started), MAX_PAUSE) if is_repeated else 0.0)
-        self._delivered_to = delivered_to
-
-    def deliver(self, payloads: Sequence[bytes]) -> set[str]:
-        """Give each connection its frames; return the connections that got any."""
-        count, delivered_to = 0, set()
-        is_logged = log.isEnabledFor(logging.DEBUG)
-        traceparents = frames.traceparents_in(payloads) if is_logged else {}
-        for connection_id, ready in frames.group_by_connection(payloads, on_notice=self._live.on_notice):
-            socket = self._sockets.get(connection_id)
-            if socket is not None and self._write(socket, ready):
-                count += len(ready)
-                delivered_to.add(connection_id)
-                if is_logged:
-                    _log_delivered(connection_id, ready, traceparents)
-        DELIVERED.inc(count)
-        return delivered_to
-
-    def _write(self, socket: Socket, ready: Iterable[frames.Frame]) -> bool:
-        """Close a socket that cannot be written to, and go on with the others; its client reconnects and syncs."""
-        try:
-            for frame in ready:
-                socket.deliver(frame)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this socket's alone
-            log.warning("a socket cannot be written to: %r", error)
-            socket.end(Close.RESTART)
-            return False
-        return True
+    def _on_deliveries_lost(self) -> None:
+        self._live.on_notices_lost()
+        self._ask_to_resync(self._sockets.values())
 
     async def _listen(self) -> None:
-        """Close the sockets of sessions that have ended and of users who were suspended."""
+        """Follow what other processes say of sessions, users, their settings, and this gateway."""
         while True:
             notice = await self._control()
             self._sessions_ended(notice.ended)
             self._users_changed(notice.suspended | notice.restored)
+            if notice.may_follow_a_gap:
+                self._live.on_notices_lost()
             self._live.on_privacy_changed(notice.privacy_changed)
             # Also for sockets that are still registering.
             self._recently_ended.extend(notice.ended)
@@ -291,7 +208,7 @@ class Hub:
             self._end_users(notice.suspended)
             self._follow(notice)
 
-    def _follow(self, notice: Notice) -> None:
+    def _follow(self, notice: ControlNotice) -> None:
         """Drain or resume, if this gateway is meant."""
         if notice.drained == self.gateway_id and not self.draining:
             log.warning("drained by an operator: %d clients move on", len(self._sockets))
@@ -301,7 +218,7 @@ class Hub:
             log.warning("resumed by an operator")
             self.draining = False
 
-    def _note_suspensions(self, notice: Notice) -> None:
+    def _note_suspensions(self, notice: ControlNotice) -> None:
         now = asyncio.get_running_loop().time()
         self._suspended_at = {
             user_id: at
@@ -319,7 +236,7 @@ class Hub:
                 socket.end(Close.SESSION_REVOKED)
 
     def _end_sessions(self, ended: Collection[SessionId]) -> None:
-        for socket in list(self._sockets.values()):
+        for socket in list(self._sockets.values()) if ended else ():
             if socket.registration.session_id in ended:
                 socket.end(Close.SESSION_REVOKED)
 
@@ -402,12 +319,3 @@ class Hub:
         spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
         for socket in sockets:
             loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret
-
-
-def _log_delivered(connection_id: str, ready: Iterable[frames.Frame], traceparents: Mapping[str, str]) -> None:
-    for frame in ready:
-        for message_id in _MESSAGE_ID.findall(frame.payload):
-            ids = {"message_id": message_id.decode(), "connection_id": connection_id}
-            if (traceparent := traceparents.get(ids["message_id"])) is not None:
-                ids["trace_id"] = trace_id_of(traceparent)
-            log.debug("delivered %s to %s", ids["message_id"], connection_id, extra=ids)

@@ -66,9 +66,10 @@ class LiveUpdates:
 
     def on_privacy_changed(self, user_ids: Collection[UserId]) -> None:
         self._privacy.forget(user_ids)
+        self._watchers.privacy_changed(user_ids)
 
     def on_notices_lost(self) -> None:
-        """Redis was away: changes of privacy settings may have been missed."""
+        """Notices of changed privacy settings may have been lost."""
         self._privacy.forget_all()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

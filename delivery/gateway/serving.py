@@ -1,35 +1,47 @@
-"""Serves the requests of one connection by the services of a process.
+"""Serves the frames of one connection by the services of a process, in the order of the frames.
 
-Nothing here waits: sends, marks and syncs answer through the outbox when they are done.
+Nothing here waits: sends, marks and syncs answer through the outbox when they are done. Only while a token is being
+verified do later frames wait.
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from delivery.domain import Mark, Pair
 from delivery.gateway import frames
+from delivery.gateway.abuse import AbuseLimits
+from delivery.gateway.closing import Close
 from delivery.gateway.presence import PresenceWatchers
 from delivery.gateway.requests import (
     Ack,
+    Authenticate,
+    BadFrame,
     ChangeMessage,
+    Heartbeat,
     Read,
-    Request,
     SendMessage,
     SyncRequest,
     Typing,
     WatchPresence,
+    parse,
 )
+from delivery.gateway.sockets import Socket
 from delivery.gateway.typing import TypingForwarder
+from delivery.gateway.watch_queue import WatchQueue
 from delivery.services.mark_buffer import MarkBuffer
-from foundation.kernel.errors import ParleyError, Unavailable
-from foundation.kernel.ids import ChatId, ConnectionId, UserId
+from foundation.kernel.clock import Clock, to_iso
+from foundation.kernel.errors import ParleyError, RateLimited, Unavailable
+from foundation.kernel.ids import ChatId, UserId
 from messaging.domain import Draft
 from messaging.services.committer import Committer
 from messaging.services.history import History, Window
+
+log = logging.getLogger(__name__)
 
 MAX_REQUESTS_IN_FLIGHT = 1_000
 MAX_SYNCS_AT_ONCE = 4
@@ -45,65 +57,132 @@ class Services:
     marks: MarkBuffer
     typing: TypingForwarder
     watchers: PresenceWatchers
-
-
-class SendError(Protocol):
-    """Sends an error frame. `about` names its subject: a client message id, a chat."""
-
-    def __call__(self, error: ParleyError, **about: str) -> None: ...
+    clock: Clock
 
 
 class ConnectionRequests:
-    """The requests of one connection, from the frame to the answer. For the event loop."""
+    """The requests of one connection, from the frame to the answer. For the event loop.
+
+    `authenticate` takes the new token of an `authenticate` frame.
+    """
 
     __slots__ = (
+        "_authenticate",
         "_connection_id",
         "_deliver",
+        "_end",
         "_in_flight",
         "_is_closed",
+        "_limits",
+        "_loop",
         "_marked",
-        "_send_error",
         "_services",
         "_syncs_under_way",
         "_traceparent",
         "_user_id",
+        "_verifying",
         "_waiting_syncs",
+        "_watches",
+        "last_frame_at",
     )
 
     def __init__(
         self,
         services: Services,
+        socket: Socket,
         *,
-        user_id: UserId,
-        connection_id: ConnectionId,
         traceparent: str | None,
-        deliver: Callable[[frames.Frame], None],
-        send_error: SendError,
+        authenticate: Callable[[str], Awaitable[None]],
     ) -> None:
         self._services = services
-        self._user_id = user_id
-        self._connection_id = connection_id
+        self._user_id = socket.registration.user_id
+        self._connection_id = socket.registration.connection_id
+        self._deliver = socket.deliver
+        self._end = socket.end
         self._traceparent = traceparent
-        self._deliver = deliver
-        self._send_error = send_error
+        self._authenticate = authenticate
+        self._loop = asyncio.get_running_loop()
+        self.last_frame_at = self._loop.time()
+        self._limits = AbuseLimits()
+        self._verifying: asyncio.Future[None] | None = None
         self._marked: set[Pair] = set()
         self._in_flight = 0
         self._waiting_syncs: deque[SyncRequest] = deque()
         self._syncs_under_way = 0
+        self._watches: WatchQueue | None = None
         self._is_closed = False
 
-    def serve(self, request: Request) -> None:
-        """Start to serve a request. Refusals become error frames."""
-        _HANDLERS[type(request)](self, request)
+    def on_frame(self, text: str) -> bool:
+        """Serve a frame as it arrives; False while a token is being verified: the frame is then to be received."""
+        if self._verifying is not None:
+            return False
+        try:
+            self._serve(text)
+        except Exception:
+            log.exception("a frame could not be handled")
+            self._end(Close.INTERNAL)
+        return True
+
+    async def receive(self, text: str | None) -> None:
+        """Serve a frame that arrived as an ASGI event, behind those before it."""
+        await self._wait_for_token()
+        self._serve(text)
+        await self._wait_for_token()
+
+    def send_error(self, error: ParleyError, **about: str) -> None:
+        """Send an error frame; close the socket of a client that keeps causing them.
+
+        `about` names the subject: a client message id, a chat.
+        """
+        self._deliver(frames.failed(error, **about))
+        if isinstance(error, BadFrame) and self._limits.bad_frame():
+            self._end(Close.PROTOCOL)
+        if isinstance(error, RateLimited) and self._limits.refusal(self._loop.time()):
+            self._end(Close.RATE_LIMITED)
 
     def close(self) -> None:
         """Start nothing more. Marks are written now, and nobody is typing here any more."""
         self._is_closed = True
         self._waiting_syncs.clear()
+        if self._watches is not None:
+            self._watches.close()
         self._services.marks.flush(self._marked)
         self._marked.clear()
         self._services.typing.end(self._connection_id, self._user_id)
         self._services.watchers.leave(self._connection_id)
+
+    def cancel(self) -> None:
+        """The socket is gone: no frame waits for a token any more."""
+        if self._verifying is not None:
+            self._verifying.cancel()
+
+    def _serve(self, text: str | None) -> None:
+        """Start to serve a frame; after the close, drop it. Refusals become error frames."""
+        if self._is_closed:
+            return
+        self.last_frame_at = self._loop.time()
+        if text is None:
+            self._end(Close.NOT_TEXT)
+            return
+        try:
+            request = parse(text)
+            self._limits.bad_frames = 0
+        except ParleyError as error:
+            self.send_error(error)
+        else:
+            _HANDLERS[type(request)](self, request)
+
+    def _heartbeat(self, _: Heartbeat) -> None:
+        now = to_iso(self._services.clock.now())
+        self._deliver(frames.plain({"type": "heartbeat_ack", "server_time": now}))
+
+    def _verify(self, request: Authenticate) -> None:
+        self._verifying = asyncio.ensure_future(self._authenticate(request.access_token))
+
+    async def _wait_for_token(self) -> None:
+        if self._verifying is not None:
+            await self._verifying
+            self._verifying = None
 
     def _send_message(self, request: SendMessage) -> None:
         self._submit(
@@ -145,7 +224,7 @@ class ConnectionRequests:
             future = self._services.committer.submit(draft)
             self._answer(future, partial(frames.sent, client_message_id, chat_id), about)
         except ParleyError as error:
-            self._send_error(error, **about)
+            self.send_error(error, **about)
 
     def _ack(self, request: Ack) -> None:
         self._mark(request.chat_id, Mark.ACKED, request.sequence, is_unread=not request.read)
@@ -164,7 +243,7 @@ class ConnectionRequests:
                 is_unread=is_unread,
             )
         except ParleyError as error:
-            self._send_error(error, chat_id=chat_id)
+            self.send_error(error, chat_id=chat_id)
         else:
             self._remember_marked((self._user_id, chat_id))
 
@@ -180,7 +259,7 @@ class ConnectionRequests:
         try:
             self._require_room()
         except ParleyError as error:
-            self._send_error(error, chat_id=request.chat_id)
+            self.send_error(error, chat_id=request.chat_id)
         else:
             self._waiting_syncs.append(request)
             self._start_syncs()
@@ -192,7 +271,7 @@ class ConnectionRequests:
             try:
                 page = self._services.history.ask(chat_id, self._user_id, window)
             except ParleyError as error:
-                self._send_error(error, chat_id=chat_id)
+                self.send_error(error, chat_id=chat_id)
                 continue
             self._syncs_under_way += 1
             self._answer(page, partial(frames.sync_batch, chat_id), {"chat_id": chat_id})
@@ -208,16 +287,23 @@ class ConnectionRequests:
             self._start(typing.forward(self._user_id, chat_id, active=active), chat_id)
 
     def _watch_presence(self, request: WatchPresence) -> None:
-        self._start(self._watch(request), request.chat_id)
+        if self._watches is None:
+            self._watches = WatchQueue(
+                self._watch, on_error=lambda error, chat_id: self._deliver(frames.failed(error, chat_id=chat_id))
+            )
+        try:
+            self._watches.put(request.chat_id, request.user_ids)
+        except ParleyError as error:
+            self.send_error(error, chat_id=request.chat_id)
 
-    async def _watch(self, request: WatchPresence) -> None:
+    async def _watch(self, chat_id: ChatId, user_ids: Collection[UserId]) -> None:
         try:
             await self._services.watchers.watch(
                 self._connection_id,
                 self._user_id,
                 self._deliver,
-                chat_id=request.chat_id,
-                user_ids=request.user_ids,
+                chat_id=chat_id,
+                user_ids=user_ids,
             )
         finally:
             if self._is_closed:
@@ -229,7 +315,7 @@ class ConnectionRequests:
             self._require_room()
         except ParleyError as error:
             work.close()
-            self._send_error(error, chat_id=chat_id)
+            self.send_error(error, chat_id=chat_id)
         else:
             self._answer(asyncio.ensure_future(work), lambda _: None, {"chat_id": chat_id})
 
@@ -265,4 +351,6 @@ _HANDLERS: dict[type, Callable[[ConnectionRequests, Any], None]] = {
     SyncRequest: ConnectionRequests._sync_chat,
     Typing: ConnectionRequests._typing,
     WatchPresence: ConnectionRequests._watch_presence,
+    Heartbeat: ConnectionRequests._heartbeat,
+    Authenticate: ConnectionRequests._verify,
 }

@@ -18,6 +18,7 @@ from delivery.gateway.frames import shared
 from delivery.gateway.sockets import Socket
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
+from foundation.stores.redis.limits import Charge, Limit, LocalRateLimiter
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,10 @@ OVER_AFTER = 6.0
 MAX_TYPISTS = 3
 MEMBERSHIP_TTL = 30.0
 MAX_MEMBERSHIPS = 20_000
-# Chats in which one connection is typing; the oldest is dropped.
+# Starts that one connection may make in all chats: each may cost a read of a membership.
+STARTS = Limit("typing", rate=1.0, burst=8)
+# Chats in which one connection is typing; the oldest is dropped. Within `OVER_AFTER` there are at most 14 starts, so
+# what is dropped has ended for the receivers, and its pace is over.
 MAX_CHATS = 16
 
 IsMember = Callable[[ChatId, UserId], Awaitable[bool]]
@@ -49,12 +53,16 @@ class TypingForwarder:
         self._broadcast = broadcast
         self._is_member = is_member
         self._monotonic = monotonic
+        self._starts = LocalRateLimiter(monotonic=monotonic)
         self._by_connection: dict[ConnectionId, OrderedDict[ChatId, _Typing]] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._memberships: OrderedDict[tuple[ChatId, UserId], float] = OrderedDict()
 
     def is_due(self, connection_id: ConnectionId, chat_id: ChatId, *, active: bool) -> bool:
-        """Whether to forward this: a start at most every two seconds, an end after a start. Notes it as forwarded."""
+        """Whether to forward this, and note it as forwarded: an end after a start, a start at most every two seconds.
+
+        Beyond `STARTS`, none of the connection's.
+        """
         chats = self._by_connection.get(connection_id)
         known = None if chats is None else chats.get(chat_id)
         now = self._monotonic()
@@ -64,6 +72,8 @@ class TypingForwarder:
             known.is_active = False
             return True
         if known is not None and now - known.forwarded_at < FORWARD_EVERY:
+            return False
+        if not self._starts.take_all([Charge(STARTS, connection_id)]).allowed:
             return False
         chats = self._by_connection.setdefault(connection_id, OrderedDict())
         chats[chat_id] = _Typing(now, is_active=True)

@@ -2,7 +2,8 @@
 
 A page costs one query and two batched reads, whatever its size: chats with memberships, counters and watermarks, then
 last messages (each batch split by DynamoDB's limit of 100 keys). Only messages are unread: the counter and every entry
-hold how many entries up to there are none (`others`), so the entry at a user's mark tells how many were read.
+hold how many entries up to there are none (`others`), so the entry at a user's mark tells how many were read. Behind
+the last entry that is no message, the counter alone tells.
 """
 
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ class Inbox:
         marks = {chat_id: found_marks.get((user_id, chat_id), Marks()) for chat_id in listed}
         read = {chat_id: _mark(chat, marks[chat_id]) for chat_id, chat in listed.items()}
         ends = {(chat_id, chat.counter.latest_message) for chat_id, chat in listed.items()}
-        passed = {(chat_id, mark) for chat_id, mark in read.items() if _has_unread(listed[chat_id], mark)}
+        passed = {(chat_id, mark) for chat_id, mark in read.items() if _is_before_others(listed[chat_id], mark)}
         messages = await self._history.messages_at(place for place in ends | passed if place[1])
         return [
             InboxEntry(
@@ -87,12 +88,14 @@ def _mark(chat: ListedChat, marks: Marks) -> int:
     return max(marks.unread_after, chat.membership.joined_sequence)
 
 
-def _has_unread(chat: ListedChat, mark: int) -> bool:
-    """Whether the entry at the mark is needed: there is something behind it, and not all entries are messages."""
-    return mark < chat.counter.sequence and chat.counter.others > 0
+def _is_before_others(chat: ListedChat, mark: int) -> bool:
+    """Whether the entry at the mark is needed: not all entries behind it are messages."""
+    return mark < chat.counter.last_other
 
 
 def _unread(chat: ListedChat, mark: int, messages: Mapping[tuple[ChatId, int], Message]) -> int:
-    passed = messages.get((chat.state.chat.chat_id, mark)) if _has_unread(chat, mark) else None
+    if not _is_before_others(chat, mark):
+        return max(0, chat.counter.sequence - mark)
+    passed = messages.get((chat.state.chat.chat_id, mark))
     others = 0 if passed is None else passed.others
-    return max(0, chat.counter.messages - (mark - others)) if mark < chat.counter.sequence else 0
+    return max(0, chat.counter.messages - (mark - others))

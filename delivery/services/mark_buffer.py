@@ -10,7 +10,7 @@ import logging
 import time
 from collections import Counter as Counts
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from prometheus_client import Counter, Gauge
@@ -29,9 +29,12 @@ INTERVAL = 1.0
 # Marks that arrive within so many seconds share a read.
 LINGER = 0.02
 CLOSE_TIMEOUT = 5.0
+# Pauses before marks are written again that the store did not take; clients hear of what fails after the last.
+RETRY_AFTER = (1.0, 2.0, 4.0, 8.0)
 # Messages wait in the store behind what is written together.
 PAIRS_PER_WRITE = 16
-CONCURRENT_WRITES = 8
+CONCURRENT_WRITES = 12
+# Some batches are read while the writes of others are in flight, which `Watermarks` bounds.
 # As many pairs must wait for another batch to join those in flight: a store that keeps up gets them one by one, and
 # messages do not wait behind them.
 BACKLOG_PER_WRITE = 64
@@ -39,7 +42,7 @@ MAX_WAITING = 50_000
 MAX_WAITING_PER_USER = 2_000
 """A share: one user's marks do not keep others' waiting."""
 MAX_RECENT = 50_000
-# The devices of a user may mark different sequences of one chat; bounds those that are kept.
+# The devices of a user may mark different sequences of one chat; bounds those that are kept of each mark.
 MAX_CLAIMS = 8
 
 NOTHING_READ: Claim = (Mark.READ, 0)
@@ -61,6 +64,8 @@ class MarkBuffer:
         self._delayed: list[tuple[float, Pair]] = []
         # When a pair was written last, and what is known to be stored.
         self._recent: OrderedDict[Pair, tuple[float, Marks]] = OrderedDict()
+        # How often in a row the store did not take a pair's marks.
+        self._failures: Counts[Pair] = Counts()
         self._is_closing = False
         self._changed = asyncio.Event()
         self._scheduler: asyncio.Task[None] | None = None
@@ -91,14 +96,11 @@ class MarkBuffer:
         if claims is None:
             if len(self._waiting) >= MAX_WAITING or self._waiting_of[user_id] >= MAX_WAITING_PER_USER:
                 raise Unavailable("Too many marks wait; send it again later", retry_after=1.0)
-            claims = self._waiting[pair] = {}
-            self._waiting_of[user_id] += 1
-            self._enqueue(pair, written_at + INTERVAL)
+            claims = self._wait(pair, until=written_at + INTERVAL)
         claims[mark, sequence] = on_refused
         if is_unread and known.read is None:
             claims[NOTHING_READ] = _ignore
-        while len(claims) > MAX_CLAIMS:
-            del claims[min(claim for claim in claims if claim[0] is mark)]
+        _drop_lowest(claims, mark)
         WAITING.set(len(self._waiting))
 
     def flush(self, pairs: Iterable[Pair]) -> None:
@@ -112,6 +114,12 @@ class MarkBuffer:
         self._changed.set()
         if self._scheduler is not None:
             await asyncio.wait([self._scheduler], timeout=CLOSE_TIMEOUT)
+
+    def _wait(self, pair: Pair, *, until: float) -> Claims:
+        claims = self._waiting[pair] = {}
+        self._waiting_of[pair[0]] += 1
+        self._enqueue(pair, until)
+        return claims
 
     def _enqueue(self, pair: Pair, due_at: float) -> None:
         if due_at <= self._monotonic():
@@ -197,8 +205,41 @@ class MarkBuffer:
         for pair, marks in outcome.stands.items():
             self._remember(pair, started, marks)
         WRITTEN.inc(len(outcome.stands))
-        for claim, reason in outcome.refused.items():
-            callbacks[claim](reason)
+        for pair, claims in batch.items():
+            self._conclude(pair, claims, {claim: outcome.refused.get((pair, claim)) for claim in claims})
+
+    def _conclude(self, pair: Pair, claims: Claims, refused: Mapping[Claim, ParleyError | None]) -> None:
+        """Write again what the store did not take; tell of everything else that was refused."""
+        unwritten = {claim: claims[claim] for claim, error in refused.items() if isinstance(error, Unavailable)}
+        if unwritten and NOTHING_READ in claims:
+            unwritten[NOTHING_READ] = _ignore
+        is_retried = self._retry(pair, unwritten)
+        for claim, error in refused.items():
+            if error is not None and not (is_retried and claim in unwritten):
+                claims[claim](error)
+
+    def _retry(self, pair: Pair, claims: Claims) -> bool:
+        """Let these marks wait for another write; False if there is none to come."""
+        failures = self._failures.pop(pair, 0)
+        if not claims or failures >= len(RETRY_AFTER) or self._is_closing:
+            return False
+        self._failures[pair] = failures + 1
+        waiting = self._waiting.get(pair)
+        if waiting is None:
+            waiting = self._wait(pair, until=self._monotonic() + RETRY_AFTER[failures])
+        for claim, on_refused in claims.items():
+            waiting.setdefault(claim, on_refused)
+        for mark in Mark:
+            _drop_lowest(waiting, mark)
+        return True
+
+
+def _drop_lowest(claims: Claims, mark: Mark) -> None:
+    """Keep `MAX_CLAIMS` of this mark; how many the other has does not matter, nor `NOTHING_READ` beside it."""
+    if len(claims) > MAX_CLAIMS:
+        same = sorted(claim for claim in claims if claim[0] is mark and claim != NOTHING_READ)
+        for claim in same[:-MAX_CLAIMS]:
+            del claims[claim]
 
 
 def _ignore(error: ParleyError) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,6 +34,8 @@ RECORD_EVERY = 60.0
 MAX_RECENT = 50_000
 CONCURRENT_RECORDS = 4
 MAX_RECORDS_WAITING = 1_000
+FEW = 10
+"""About more users than this, a stranger is refused before any of them is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +96,37 @@ class Presence:
         """The users who share this chat with the viewer, strongly consistent. Raises `ChatNotFound`."""
         if not is_chat_id(chat_id):
             raise ChatNotFound
-        wanted = {user_id for user_id in user_ids if is_user_id(user_id)} | {viewer_id}
-        pairs = [(chat_id, user_id) for user_id in wanted]
-        found = await self._database.batch_get(
-            {**self._posting.membership_lookup(pairs), **self._posting.counter_lookup([chat_id])}
-        )
-        members = {user_id for _, user_id in self._posting.members_among(found, pairs)}
-        if viewer_id not in members or chat_id not in self._posting.counters_among(found):
+        wanted = set(user_ids)
+        if len(wanted) > FEW and not (await self.sharing([(chat_id, viewer_id, ())]))[0]:
+            raise ChatNotFound
+        (members,) = await self.sharing([(chat_id, viewer_id, wanted)])
+        if not members:
             raise ChatNotFound
         return members
+
+    async def sharing(self, lists: Sequence[tuple[ChatId, UserId, Collection[UserId]]]) -> list[set[UserId]]:
+        """For each chat, viewer and users: who of them is in the chat, and the viewer; nobody if the viewer is not.
+
+        Strongly consistent, in one read.
+        """
+        asked = [
+            [(chat_id, user_id) for user_id in {*filter(is_user_id, user_ids), viewer_id}]
+            for chat_id, viewer_id, user_ids in lists
+        ]
+        pairs = list(dict.fromkeys(pair for each in asked for pair in each))
+        found = await self._database.batch_get(
+            {
+                **self._posting.membership_lookup(pairs),
+                **self._posting.counter_lookup({chat_id for chat_id, _, _ in lists}),
+            }
+        )
+        counters, members = self._posting.counters_among(found), set(self._posting.members_among(found, pairs))
+        return [
+            {user_id for pair in each if pair in members for user_id in pair[1:]}
+            if chat_id in counters and (chat_id, viewer_id) in members
+            else set()
+            for (chat_id, viewer_id, _), each in zip(lists, asked, strict=True)
+        ]
 
     async def statuses(self, viewer_id: UserId, user_ids: Collection[UserId]) -> dict[UserId, Status]:
         """The users as the viewer may see them."""

@@ -23,10 +23,7 @@ class ReceiptPage:
 
 
 class ChatReceipts:
-    """Lists the receipts of a chat. For threads.
-
-    Reads the settings each time: a process without sockets gets no notice that they have changed.
-    """
+    """Lists the receipts of a chat. For threads. Reads the settings each time: their cache is the event loop's."""
 
     def __init__(self, database: Database, *, members: Members, store: WatermarkStore, users: UserDirectory) -> None:
         self._database = database

@@ -21,6 +21,8 @@ from foundation.kernel.ids import ChatId, UserId, is_chat_id
 from foundation.stores.dynamodb import AsyncDatabase
 
 SCOPE = "delivery"
+WRITES_IN_FLIGHT = 128
+"""Of all calls together: messages need connections of the store too."""
 
 Claim = tuple[Mark, int]
 OnMoved = Callable[[UserId, ChatId, Marks], None]
@@ -60,6 +62,7 @@ class Watermarks:
         self._cursors = cursors
         self._clock = clock
         self._on_moved = on_moved
+        self._writing = asyncio.Semaphore(WRITES_IN_FLIGHT)
 
     async def move(self, user_id: UserId, chat_id: ChatId, mark: Mark, sequence: int) -> Marks:
         """Move one mark. Return where both stand, perhaps further already.
@@ -128,7 +131,8 @@ class Watermarks:
         return accepted, refused
 
     async def _advance(self, pair: Pair, mark: Mark, sequence: int, *, is_unread: bool) -> Marks:
-        marks = await self._store.advance(pair, mark, sequence, now=self._clock.now(), is_unread=is_unread)
+        async with self._writing:
+            marks = await self._store.advance(pair, mark, sequence, now=self._clock.now(), is_unread=is_unread)
         if marks is None:
             return Marks(read=sequence) if mark is Mark.READ else Marks(acked=sequence)
         self._on_moved(*pair, marks)

@@ -15,7 +15,7 @@ from delivery.stores.connections import MEMBERS_TTL, deliver_channel, members_ke
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.redis.client import naming_failures
 
-MAX_MEMBERS = 100
+MAX_LIVE_MEMBERS = 100
 LARGE_CAPACITY = 10_000
 CONCURRENT_READS = 8
 LOCAL_TTL = 2.0
@@ -65,11 +65,11 @@ class Audience:
         self._monotonic = monotonic
         self._reading = asyncio.Semaphore(CONCURRENT_READS)
         self._local: OrderedDict[ChatId, tuple[float, Sequence[UserId]]] = OrderedDict()
-        # Chats that have more than `MAX_MEMBERS`, and until when that is taken for granted.
+        # Chats that have more than `MAX_LIVE_MEMBERS`, and until when that is taken for granted.
         self._large: OrderedDict[ChatId, float] = OrderedDict()
 
     async def connections_of(self, addressees: Sequence[Addressee]) -> list[list[str]]:
-        """The connections of each addressee, none for a chat of more than `MAX_MEMBERS` members."""
+        """The connections of each addressee, none for a chat of more than `MAX_LIVE_MEMBERS` members."""
         now = self._monotonic()
         asked = [addressee for addressee in dict.fromkeys(addressees) if self._large.get(addressee[0], now) <= now]
         found = dict(zip(asked, await self._look_up(asked), strict=True)) if asked else {}
@@ -93,7 +93,7 @@ class Audience:
         keys = [members_key(chat_id) for chat_id, _ in addressees]
         with naming_failures():
             found: list[int | list[bytes]] = await self._script(
-                keys=keys, args=[MAX_MEMBERS, *(user_id or "" for _, user_id in addressees)]
+                keys=keys, args=[MAX_LIVE_MEMBERS, *(user_id or "" for _, user_id in addressees)]
             )
         return found
 
@@ -102,7 +102,7 @@ class Audience:
         chats = list(dict.fromkeys(chat_id for chat_id, _ in addressees))
         members = dict(zip(chats, await asyncio.gather(*map(self._read_members, chats)), strict=True))
         found: dict[Addressee, int | list[bytes]] = {
-            addressee: _LARGE for addressee in addressees if len(members[addressee[0]]) > MAX_MEMBERS
+            addressee: _LARGE for addressee in addressees if len(members[addressee[0]]) > MAX_LIVE_MEMBERS
         }
         users = {
             (chat_id, user_id): [user_key(member) for member in members[chat_id] if member != user_id]

@@ -15,7 +15,7 @@ class GatewayCounts:
         self._client = client
 
     def connections(self) -> dict[str, int]:
-        """By gateway id. A process is listed from its first connection on, also while it has none."""
+        """By gateway id. Every `web` process is listed, also while it has no connection."""
         before, _, after = deliver_channel("*").partition("*")
         with naming_failures():
             channels = cast("list[bytes]", self._client.pubsub_channels(deliver_channel("*")))

@@ -6,7 +6,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from delivery.stores.audience import MAX_MEMBERS, Audience
+from delivery.stores.audience import MAX_LIVE_MEMBERS, Audience
 from delivery.stores.connections import ConnectionRegistry, Registration
 from delivery.stores.presence import PresenceStore
 from foundation.kernel.ids import ChatId, ConnectionId, SessionId, UserId
@@ -34,7 +34,7 @@ class Chats:
     def __init__(self) -> None:
         self.members: dict[ChatId, list[UserId]] = {
             SMALL: [ADA, BOB],
-            LARGE: [UserId(str(number)) for number in range(MAX_MEMBERS + 1)],
+            LARGE: [UserId(str(number)) for number in range(MAX_LIVE_MEMBERS + 1)],
         }
         self.reads: list[ChatId] = []
 

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 import delivery
 from delivery.gateway import asyncapi, frames, requests
+from delivery.gateway.deliveries import delivered
 from foundation.kernel.errors import RateLimited
 from foundation.kernel.ids import ChatId, MessageId, UserId
 from messaging.domain import Kind, Message, Sent
@@ -101,8 +102,8 @@ class TestToClients:
     def test_entries_alone_in_batches_and_in_syncs(self, entry: Message) -> None:
         body = orjson.loads(orjson.dumps({"type": "message", **entry.to_json()}))
         page = Page(messages=(entry,), has_more=False, latest_sequence=7)
-        one = frames.delivered([dict(body)])[0]
-        two = frames.delivered([dict(body), {**body, "sequence": 8}])[0]
+        one = delivered([dict(body)])[0]
+        two = delivered([dict(body), {**body, "sequence": 8}])[0]
         for frame in (one, two, frames.sync_batch(CHAT, page)):
             require_documented(orjson.loads(frame.payload))
 

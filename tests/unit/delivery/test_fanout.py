@@ -10,11 +10,25 @@ from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import TopicPartition
+from hypothesis import given, settings
+from hypothesis.strategies import (
+    booleans,
+    dictionaries,
+    fixed_dictionaries,
+    floats,
+    integers,
+    just,
+    lists,
+    none,
+    recursive,
+    sampled_from,
+    text,
+)
 from redis.exceptions import BusyLoadingError, NoScriptError, OutOfMemoryError, ReadOnlyError
 
-from delivery.fanout.processor import MAX_GAP, Gaps, Parcel, Processor, payloads
+from delivery.fanout.processor import MAX_GAP, FrameBatch, Gaps, Processor, payloads
 from delivery.parts import Fanout
-from foundation.kernel.events import Event
+from foundation.kernel.events import REPUBLISHED_HEADER, TOPIC_OF, Event
 from foundation.kernel.retry import RetryPolicy
 from foundation.rest.health import EngineProbes
 from foundation.stores.errors import StoreUnavailable
@@ -64,10 +78,17 @@ class FakeRoutes:
         ]
 
 
-def record(event_type: str, payload: dict[str, Any], *, origin: str | None = None, offset: int = 0) -> Record:
+def record(
+    event_type: str,
+    payload: dict[str, Any],
+    *,
+    origin: str | None = None,
+    offset: int = 0,
+    headers: Mapping[str, bytes] | None = None,
+) -> Record:
     event = Event(event_type, f"evt_{offset}", datetime(2026, 1, 30, tzinfo=UTC), payload["chat_id"], payload)
-    headers = {"origin-connection-id": origin.encode()} if origin else {}
-    return Record(event.topic, 0, offset, payload["chat_id"], event.encode(), headers)
+    sent_by = {"origin-connection-id": origin.encode()} if origin else {}
+    return Record(event.topic, 0, offset, payload["chat_id"], event.encode(), {**sent_by, **(headers or {})})
 
 
 def message(sequence: int, chat: str = "chat", **more: Any) -> dict[str, Any]:
@@ -275,6 +296,24 @@ class TestNotices:
         for connection in ("g1.eve", "g1.bob", "g2.laptop"):
             assert world.routes.frames_for(connection) == [{"type": "membership_changed", **change}]
 
+    def test_a_change_that_is_published_again_is_told_only_while_it_is_true(self) -> None:
+        world = World()
+        for user, change in (("eve", "added"), ("bob", "removed")):
+            payload = {"chat_id": "chat", "user_id": user, "change_type": change, "sequence": 3}
+            world.processor.process([record("MembershipChanged", payload, headers={REPUBLISHED_HEADER: b"1"})])
+        assert world.members.invalidated == ["chat", "chat"]
+        assert world.routes.frames_for("g1.eve") == world.routes.frames_for("g1.bob") == []
+        told = {"chat_id": "chat", "user_id": "eve", "change_type": "removed", "sequence": 4}
+        world.processor.process([record("MembershipChanged", told, headers={REPUBLISHED_HEADER: b"1"})])
+        assert world.routes.frames_for("g1.eve") == [{"type": "membership_changed", **told}]
+
+    def test_a_chat_that_is_published_again_reaches_those_who_are_still_members(self) -> None:
+        world = World()
+        payload = {"chat_id": "chat", "initial_members": ["bob", "eve"]}
+        world.processor.process([record("ChatCreated", payload, headers={REPUBLISHED_HEADER: b"1"})])
+        assert world.routes.frames_for("g1.eve") == []
+        assert world.routes.frames_for("g1.bob") == [{"type": "chat_created", **payload}]
+
 
 DEEP: Any = json.loads("[" * 500 + "]" * 500)
 
@@ -295,8 +334,34 @@ WRONG_FIELDS: list[dict[str, Any]] = [
     {"sender_id": {}},
     {"created_at": None},
     {"type": "connected"},
+    {"notice": {"user_ids": ["bob"]}},
+    {"notice": {"type": ["member_added"]}},
+    {"notice": {"type": {}, "user_ids": ["bob"]}},
+    {"notice": {"type": "member_added", "user_ids": "bob"}},
+    {"notice": {"type": "member_added", "user_ids": [["bob"]]}},
     {"extra": DEEP},
 ]
+
+
+JSON = recursive(
+    none() | booleans() | integers(-(2**65), 2**65) | floats(allow_nan=False, allow_infinity=False) | text(),
+    lambda inner: lists(inner, max_size=3) | dictionaries(text(), inner, max_size=3),
+    max_leaves=8,
+)
+PAYLOADS = fixed_dictionaries(
+    {"chat_id": just("chat") | JSON, "message_id": just("msg_1") | JSON, "sequence": integers(1, 9) | JSON},
+    optional={
+        "user_id": just("bob") | JSON,
+        "initial_members": lists(sampled_from(["ann", "bob"])) | JSON,
+        "notice": fixed_dictionaries(
+            {"type": sampled_from(["member_added", "member_left", "other"]) | JSON},
+            optional={"user_ids": lists(just("bob") | JSON, max_size=2) | JSON},
+        )
+        | JSON,
+        **dict.fromkeys(("kind", "content", "sender_id", "change_type", "type", "extra"), JSON),
+    },
+)
+"""Payloads of every kind, in which each field may have any JSON value."""
 
 
 def envelope(**fields: Any) -> bytes:
@@ -322,6 +387,7 @@ class TestMalformed:
             envelope(event_type="MembershipChanged", payload={"chat_id": "chat"}),
             envelope(event_type="MembershipChanged", payload={"chat_id": "chat", "user_id": ["bob"]}),
             envelope(event_type="MembershipChanged", payload={"chat_id": "chat", "user_id": "bob", "type": "error"}),
+            envelope(event_type="MembershipChanged", payload={"chat_id": "chat", "user_id": "bob", "sequence": None}),
             envelope(event_type="ChatCreated", payload={"chat_id": "chat", "initial_members": None}),
             envelope(event_type="ChatCreated", payload={"chat_id": "chat", "initial_members": ["bob", 1]}),
             envelope(event_type="ChatCreated", payload={"chat_id": "chat", "initial_members": [], "type": "error"}),
@@ -340,6 +406,16 @@ class TestMalformed:
         assert EVENTS_SKIPPED._value.get() == skipped + 1
         assert "skipped messages.persisted[0] at 7" in caplog.text
 
+    @settings(max_examples=100, deadline=None, derandomize=True)
+    @given(event_type=sampled_from(sorted(TOPIC_OF)), payload=PAYLOADS)
+    def test_no_event_of_any_shape_stops_a_partition(self, event_type: str, payload: dict[str, Any]) -> None:
+        world = World()
+        for headers in ({}, {REPUBLISHED_HEADER: b"1"}):
+            broken = Record("topic", 0, 7, "chat", envelope(event_type=event_type, payload=payload), headers)
+            world.processor.process([broken])
+        world.processor.process([persisted(3)])
+        assert world.seen_by("g1.phone")
+
     def test_fields_of_a_newer_version_are_passed_on(self) -> None:
         world = World()
         new = message(1, mentions=["user_1"], reply_to=5)
@@ -349,8 +425,8 @@ class TestMalformed:
 
 class TestRouting:
     def test_connections_are_grouped_by_the_gateway_their_id_names(self) -> None:
-        parcel = Parcel(frozenset({"ann"}), [({"type": "x"}, None)])
-        found = payloads([(parcel, ["g1.a", "g1.b", "g2.c"])])
+        frame_batch = FrameBatch(frozenset({"ann"}), [({"type": "x"}, None)])
+        found = payloads([(frame_batch, ["g1.a", "g1.b", "g2.c"])])
         assert {gateway: json.loads(data)["deliveries"][0]["connection_ids"] for gateway, data in found.items()} == {
             "g1": ["g1.a", "g1.b"],
             "g2": ["g2.c"],

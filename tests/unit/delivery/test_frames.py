@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery.gateway import frames
+from delivery.gateway.deliveries import delivered
 from delivery.gateway.frames import Messages
 from delivery.gateway.requests import (
     Ack,
@@ -204,17 +205,17 @@ class TestParsing:
 
 class TestDeliveries:
     def test_one_message_is_a_message_frame(self) -> None:
-        (frame,) = frames.delivered([message(1)])
+        (frame,) = delivered([message(1)])
         assert json.loads(frame.payload) == message(1)
 
     def test_a_run_of_one_chat_is_a_batch(self) -> None:
-        (frame,) = frames.delivered([message(1), message(2)])
+        (frame,) = delivered([message(1), message(2)])
         bodies = [{name: value for name, value in message(n).items() if name != "type"} for n in (1, 2)]
         assert json.loads(frame.payload) == {"type": "message_batch", "chat_id": "chat_a", "messages": bodies}
 
     def test_other_chats_notices_and_steps_back_begin_anew(self) -> None:
         notice = {"type": "chat_created", "chat_id": "chat_c"}
-        ready = list(frames.delivered([message(1), message(1, "chat_b"), notice, message(2), message(2), message(3)]))
+        ready = list(delivered([message(1), message(1, "chat_b"), notice, message(2), message(2), message(3)]))
         kinds = [json.loads(frame.payload)["type"] for frame in ready]
         assert kinds == ["message", "message", "chat_created", "message", "message_batch"]
 
@@ -228,7 +229,7 @@ class TestDeliveries:
         assert frames.coalesce([second, first]) == [second, first]
 
     def test_a_batch_holds_a_hundred(self) -> None:
-        many = frames.delivered([message(sequence) for sequence in range(1, 251)])
+        many = delivered([message(sequence) for sequence in range(1, 251)])
         assert [len(each.bodies) for each in many if isinstance(each, Messages)] == [100, 100, 50]
 
     @pytest.mark.parametrize(("size", "head"), [(125, 2), (126, 4), (65_535, 4), (65_536, 10)])

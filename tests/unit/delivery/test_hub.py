@@ -1,4 +1,4 @@
-"""The hub: deliveries to the sockets of one process, and the tasks that tend them, without Redis."""
+"""The hub: the sockets of one process, and the tasks that tend them, without Redis."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,34 +10,14 @@ from unittest.mock import AsyncMock, Mock, patch
 import orjson
 import pytest
 
-from delivery.gateway import frames, hub
+from delivery.gateway import hub
 from delivery.gateway.closing import Close
-from delivery.gateway.control import Notice
+from delivery.gateway.control import ControlNotice
 from delivery.gateway.hub import Hub
-from delivery.gateway.live import LiveUpdates
 from delivery.stores.connections import CONNECTION_TTL, ConnectionRegistry, Registration
-from foundation.kernel.ids import ConnectionId, SessionId, UserId
+from foundation.kernel.ids import SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
-
-
-class FakeSocket:
-    def __init__(self, name: str) -> None:
-        self.registration = Registration(
-            ConnectionId(f"gw.{name}"), UserId("user"), SessionId(f"sess_{name}"), "phone", ""
-        )
-        self.registered_at = hub.UNREGISTERED
-        self.frames: list[frames.Frame] = []
-        self.closed: list[Close] = []
-        self.has_closed = asyncio.Event()
-        self.has_frames = asyncio.Event()
-
-    def deliver(self, frame: frames.Frame) -> None:
-        self.frames.append(frame)
-        self.has_frames.set()
-
-    def end(self, close: Close) -> None:
-        self.closed.append(close)
-        self.has_closed.set()
+from tests.unit.delivery.fake_sockets import FakeSocket
 
 
 def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
@@ -86,90 +66,6 @@ class FakeRegistry:
     def _require_engine(self) -> None:
         if self.is_away:
             raise StoreUnavailable("away")
-
-
-def delivering(connection_ids: list[str], sequence: int) -> bytes:
-    message = {"type": "message", "chat_id": "chat", "sequence": sequence}
-    return orjson.dumps({"deliveries": [{"connection_ids": connection_ids, "messages": [message]}]})
-
-
-class TestDelivering:
-    def test_frames_go_to_the_sockets_named_and_to_no_other(self) -> None:
-        ann, bob = FakeSocket("ann"), FakeSocket("bob")
-        message = {"type": "message", "chat_id": "chat", "sequence": 1}
-        deliveries = [{"connection_ids": ["gw.ann", "gw.gone"], "messages": [message]}]
-        hub_of(ann, bob).deliver([orjson.dumps({"type": "deliver", "deliveries": deliveries})])
-        assert [orjson.loads(frame.payload) for frame in ann.frames] == [message]
-        assert bob.frames == []
-
-    def test_payloads_that_wait_together_are_coalesced_and_encoded_once_for_all_who_get_the_same(self) -> None:
-        sockets = [FakeSocket(name) for name in ("ann", "bob", "eve")]
-        payloads = [
-            delivering(["gw.ann", "gw.bob", "gw.eve"], 1),
-            delivering(["gw.ann", "gw.bob"], 2),
-            delivering(["gw.ann", "gw.bob", "gw.eve"], 3),
-        ]
-        hub_of(*sockets).deliver(payloads)
-        (ann,), (bob,), eve = (socket.frames for socket in sockets)
-        assert ann is bob
-        assert [body["sequence"] for body in orjson.loads(ann.payload)["messages"]] == [1, 2, 3]
-        assert [body["sequence"] for frame in eve for body in orjson.loads(frame.payload)["messages"]] == [1, 3]
-
-    async def test_payloads_that_arrive_during_a_pause_are_delivered_in_one_write(self) -> None:
-        ann = FakeSocket("ann")
-        made, loop = hub_of(ann), asyncio.get_running_loop()
-        made._paused_until = loop.time() + 0.01
-        for sequence in (1, 2, 3):
-            made._schedule_delivery(delivering(["gw.ann"], sequence))
-        assert not ann.frames
-        async with asyncio.timeout(5):
-            await ann.has_frames.wait()
-        (frame,) = ann.frames
-        assert [body["sequence"] for body in orjson.loads(frame.payload)["messages"]] == [1, 2, 3]
-
-    async def test_deliveries_pause_only_after_a_delivery_to_the_same_sockets(self) -> None:
-        made, pauses = hub_of(FakeSocket("ann"), FakeSocket("bob")), []
-        for name in ("ann", "bob", "bob", "ann"):
-            made._payloads = [delivering([f"gw.{name}"], 1)]
-            with patch.object(asyncio, "get_running_loop", return_value=Mock(time=Mock(side_effect=[1.0, 2.0]))):
-                made._deliver_waiting()
-            pauses.append(made._paused_until - 2.0)
-        assert pauses == pytest.approx([0.0, 0.0, hub.MAX_PAUSE, 0.0])
-
-    async def test_too_many_payloads_end_a_pause(self) -> None:
-        ann = FakeSocket("ann")
-        made = hub_of(ann)
-        made._paused_until = asyncio.get_running_loop().time() + 60
-        for sequence in range(1, hub.MAX_PAYLOADS + 1):
-            made._schedule_delivery(delivering(["gw.ann"], sequence))
-        assert sum(len(orjson.loads(frame.payload)["messages"]) for frame in ann.frames) == hub.MAX_PAYLOADS
-
-    def test_a_socket_that_cannot_be_written_to_is_closed_and_the_others_get_their_frames(self) -> None:
-        broken, ann = FakeSocket("broken"), FakeSocket("ann")
-        broken.deliver = Mock(side_effect=AttributeError)  # type: ignore[method-assign]
-        hub_of(broken, ann).deliver([delivering(["gw.broken", "gw.ann"], 1)])
-        assert (len(ann.frames), broken.closed) == (1, [Close.RESTART])
-
-    def test_a_malformed_payload_does_not_stop_the_others(self) -> None:
-        ann = FakeSocket("ann")
-        hub_of(ann).deliver([delivering(["gw.ann"], 1), b"{", delivering(["gw.ann"], 2)])
-        assert [body["sequence"] for body in orjson.loads(ann.frames[0].payload)["messages"]] == [1, 2]
-
-    @pytest.mark.parametrize(
-        "payload",
-        [
-            b"{",
-            b"[]",
-            b"{}",
-            b'{"deliveries": [{}]}',
-            b'{"deliveries": [{"connection_ids": [], "messages": [1]}]}',
-            b'{"deliveries": [{"connection_ids": [], "messages": [{"type": "message"}]}]}',
-        ],
-    )
-    def test_a_malformed_payload_is_ignored(self, payload: bytes) -> None:
-        ann = FakeSocket("ann")
-        hub_of(ann).deliver([payload])
-        assert ann.frames == []
 
 
 def hub_with_registry() -> tuple[Hub, FakeRegistry]:
@@ -357,6 +253,27 @@ class TestTasks:
         assert len(runs) == 3
 
 
+class TestNotices:
+    async def test_privacy_settings_are_dropped_when_notices_may_have_been_lost(self) -> None:
+        made = hub_of()
+        made._control = AsyncMock(
+            side_effect=[ControlNotice(), ControlNotice(may_follow_a_gap=True), asyncio.CancelledError]
+        )
+        with suppress(asyncio.CancelledError):
+            await made._listen()
+        made._live.on_notices_lost.assert_called_once_with()  # type: ignore[attr-defined]
+
+    async def test_one_that_ends_nothing_looks_at_no_socket(self) -> None:
+        made = hub_of()
+        made._sockets = Mock(values=Mock(side_effect=AssertionError))
+        made._control = AsyncMock(
+            side_effect=[ControlNotice(privacy_changed=frozenset({UserId("u")})), asyncio.CancelledError]
+        )
+        with suppress(asyncio.CancelledError):
+            await made._listen()
+        made._sockets.values.assert_not_called()
+
+
 class TestDraining:
     async def test_every_socket_is_closed_with_restart(self) -> None:
         sockets = [FakeSocket(str(number)) for number in range(5)]
@@ -369,22 +286,22 @@ class TestDraining:
     async def test_an_operator_drains_this_gateway_only_and_resumes_it(self) -> None:
         socket = FakeSocket("one")
         made = hub_of(socket)
-        made._follow(Notice(drained="gw-other"))
+        made._follow(ControlNotice(drained="gw-other"))
         assert not made.draining
-        made._follow(Notice(drained=made.gateway_id))
+        made._follow(ControlNotice(drained=made.gateway_id))
         assert made._moving is not None
-        made._follow(Notice(drained=made.gateway_id))
+        made._follow(ControlNotice(drained=made.gateway_id))
         await asyncio.sleep(0)
         assert socket.closed == [Close.RESTART]
         with pytest.raises(StoreUnavailable, match="--undo"):
             made.require_open()
-        made._follow(Notice(resumed=made.gateway_id))
+        made._follow(ControlNotice(resumed=made.gateway_id))
         made.require_open()
         await made._moving
 
 
 class TestSuspensions:
-    async def _hear(self, made: Hub, *notices: Notice) -> None:
+    async def _hear(self, made: Hub, *notices: ControlNotice) -> None:
         made._control = AsyncMock(side_effect=[*notices, asyncio.CancelledError])
         with suppress(asyncio.CancelledError):
             await made._listen()
@@ -392,52 +309,25 @@ class TestSuspensions:
     async def test_every_socket_of_the_user_is_closed_and_no_other(self) -> None:
         ann, tablet, bob = FakeSocket("ann"), FakeSocket("tablet"), FakeSocket("bob")
         bob.registration = replace(bob.registration, user_id=UserId("bob"))
-        await self._hear(hub_of(ann, tablet, bob), Notice(suspended=frozenset({UserId("user")})))
+        await self._hear(hub_of(ann, tablet, bob), ControlNotice(suspended=frozenset({UserId("user")})))
         assert (ann.closed, tablet.closed, bob.closed) == ([Close.SESSION_REVOKED], [Close.SESSION_REVOKED], [])
 
     async def test_a_socket_whose_handshake_was_under_way_is_closed_too(self) -> None:
         made, late = hub_of(), FakeSocket("late")
         made._registry = cast(ConnectionRegistry, FakeRegistry())
-        await self._hear(made, Notice(suspended=frozenset({UserId("user")})))
+        await self._hear(made, ControlNotice(suspended=frozenset({UserId("user")})))
         await made.add(late)
         assert late.closed == [Close.SESSION_REVOKED]
 
     async def test_a_restored_user_may_connect_at_once(self) -> None:
         made, socket, user = hub_of(), FakeSocket("ann"), frozenset({UserId("user")})
         made._registry = cast(ConnectionRegistry, FakeRegistry())
-        await self._hear(made, Notice(suspended=user), Notice(restored=user))
+        await self._hear(made, ControlNotice(suspended=user), ControlNotice(restored=user))
         await made.add(socket)
         assert socket.closed == []
 
 
-class TestLivePayloads:
-    def test_they_go_to_the_parts_that_know_them_and_others_are_deliveries(self) -> None:
-        ann = FakeSocket("ann")
-        made = hub_of(ann)
-        made._schedule_delivery = Mock()  # type: ignore[method-assign]
-        live, ordinary = orjson.dumps({"type": "live", "frames": []}), delivering(["gw.ann"], 1)
-        for payload in (live, ordinary):
-            made._on_payload(payload)
-        made._live.on_payload.assert_called_once_with(live, made._sockets)  # type: ignore[attr-defined]
-        made._schedule_delivery.assert_called_once_with(ordinary)
-
-    @pytest.mark.parametrize(
-        "payload", [b"{", b"[]", b"{}", b'{"frames": [{}]}', b'{"frames": [{"frame": {"type": "x"}}]}']
-    )
-    def test_a_malformed_one_is_ignored(self, payload: bytes) -> None:
-        LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=Mock(), typing=Mock()).on_payload(payload, {})
-
-    def test_a_member_that_is_removed_is_no_longer_watched_and_types_no_more(self) -> None:
-        ann, watchers, typing = FakeSocket("ann"), Mock(), Mock()
-        made = hub_of(ann)
-        made._live = LiveUpdates({}, presence=Mock(), privacy=Mock(), watchers=watchers, typing=typing)
-        notice = {"type": "membership_changed", "chat_id": "c", "user_id": "u", "change_type": "removed"}
-        payload = orjson.dumps({"deliveries": [{"connection_ids": ["gw.ann"], "messages": [notice]}]})
-        made.deliver([payload])
-        watchers.member_left.assert_called_once_with("c", "u")
-        typing.member_left.assert_called_once_with("c", "u")
-        assert [orjson.loads(frame.payload) for frame in ann.frames] == [notice]
-
+class TestPresence:
     async def test_users_whose_last_connection_ends_are_gone_unless_the_gateway_drains(self) -> None:
         made, _ = hub_with_registry()
         for draining in (True, False):

@@ -1,15 +1,17 @@
 """Marks are written concurrently, and coalesced while they wait."""
 
 import asyncio
-from collections.abc import Collection, Mapping
-from typing import cast
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, cast
 
 import pytest
 
 from delivery.domain import Mark, Marks, Pair
+from delivery.services import mark_buffer
 from delivery.services.mark_buffer import (
     BACKLOG_PER_WRITE,
     CONCURRENT_WRITES,
+    MAX_CLAIMS,
     MAX_WAITING_PER_USER,
     PAIRS_PER_WRITE,
     MarkBuffer,
@@ -33,6 +35,10 @@ class SlowWatermarks:
         self.most_in_flight = 0
         self.writes: list[Pair] = []
         self.written: dict[Pair, Marks] = {}
+        self.fails = 0
+        """How many writes fail, of the store or of the acknowledgements alone."""
+        self.asked: list[Collection[Claim]] = []
+        self.has_only_acks_failing = False
 
     async def move_many(self, claims: Mapping[Pair, Collection[Claim]]) -> Outcome:
         self.in_flight += 1
@@ -43,6 +49,13 @@ class SlowWatermarks:
         self.in_flight -= 1
         assert len(claims) <= PAIRS_PER_WRITE
         self.writes += claims
+        self.asked += claims.values()
+        if self.fails:
+            self.fails -= 1
+            if self.has_only_acks_failing:
+                refused = [(pair, each) for pair, asked in claims.items() for each in asked if each[0] is Mark.ACKED]
+                return Outcome(dict.fromkeys(refused, Unavailable("the store is away")), {})
+            raise Unavailable("the store is away")
         for pair, asked in claims.items():
             moved = [Marks(**{"acked" if mark is Mark.ACKED else "read": sequence}) for mark, sequence in asked]
             for marks in moved:
@@ -159,3 +172,78 @@ async def test_what_is_known_to_be_stored_is_not_written_again() -> None:
         put(buffer, chat_id, 3, mark)
     await buffer.close()
     assert store.writes == [(USER, chat_id)]
+
+
+async def test_a_read_mark_is_written_however_many_acknowledgements_wait() -> None:
+    store = SlowWatermarks()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    put(buffer, chat_id, 5, Mark.READ)
+    await store.reached.wait()
+    for sequence in range(10, 10 + 2 * MAX_CLAIMS):
+        put(buffer, chat_id, sequence)
+    put(buffer, chat_id, 9, Mark.READ)
+    store.released.set()
+    await buffer.close()
+    assert store.written == {(USER, chat_id): Marks(acked=9 + 2 * MAX_CLAIMS, read=9)}
+
+
+async def test_an_acknowledgement_that_begins_the_read_mark_waits_beside_many_read_marks() -> None:
+    store = SlowWatermarks()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    for sequence in range(1, 1 + 2 * MAX_CLAIMS):
+        put(buffer, chat_id, sequence, Mark.READ)
+    buffer.put(USER, chat_id, Mark.ACKED, 20, on_refused=refuse, is_unread=True)
+    store.released.set()
+    await buffer.close()
+    assert store.written == {(USER, chat_id): Marks(acked=20, read=2 * MAX_CLAIMS)}
+
+
+async def test_marks_that_the_store_does_not_take_are_written_again(monkeypatch: Any) -> None:
+    monkeypatch.setattr(mark_buffer, "RETRY_AFTER", (0.0,) * 3)
+    store = SlowWatermarks()
+    store.released.set()
+    store.fails = 3
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    put(buffer, chat_id, 4)
+    put(buffer, chat_id, 3, Mark.READ)
+    await until(lambda: bool(store.written))
+    await buffer.close()
+    assert store.written == {(USER, chat_id): Marks(acked=4, read=3)}
+    assert buffer._failures == {}
+
+
+async def test_marks_that_cannot_be_written_are_refused_in_the_end(monkeypatch: Any) -> None:
+    monkeypatch.setattr(mark_buffer, "RETRY_AFTER", (0.0,) * 3)
+    store, refusals = SlowWatermarks(), list[ParleyError]()
+    store.released.set()
+    store.fails = 4
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    buffer.put(USER, chat_id, Mark.ACKED, 1, on_refused=refusals.append)
+    await until(lambda: bool(refusals))
+    assert (len(store.writes), buffer._failures, buffer._waiting) == (4, {}, {})
+    put(buffer, chat_id, 2)
+    await buffer.close()
+    assert store.written == {(USER, chat_id): Marks(acked=2)}
+
+
+async def test_an_acknowledgement_that_is_written_again_still_begins_the_read_mark(monkeypatch: Any) -> None:
+    monkeypatch.setattr(mark_buffer, "RETRY_AFTER", (0.0,) * 3)
+    store = SlowWatermarks()
+    store.released.set()
+    store.fails, store.has_only_acks_failing = 1, True
+    buffer = MarkBuffer(cast(Watermarks, store))
+    (chat_id,) = chats(1)
+    buffer.put(USER, chat_id, Mark.ACKED, 4, on_refused=refuse, is_unread=True)
+    await until(lambda: len(store.asked) == 2)
+    await buffer.close()
+    assert [set(asked) for asked in store.asked] == [{(Mark.ACKED, 4), (Mark.READ, 0)}] * 2
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - not an event
+            await asyncio.sleep(0.001)

@@ -4,9 +4,8 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from delivery.gateway import frames
-from delivery.gateway.frames import Plain
-from delivery.gateway.outbox import MAX_FRAMES, Outbox
+from delivery.gateway.deliveries import delivered
+from delivery.gateway.frames import MAX_FRAMES, Frame, Outbox, Plain
 
 
 class FakeExtension:
@@ -57,8 +56,8 @@ class Connection:
         self.has_overflowed = True
 
 
-def message(sequence: int, chat: str = "chat_a") -> frames.Frame:
-    return frames.delivered([{"type": "message", "chat_id": chat, "sequence": sequence}])[0]
+def message(sequence: int, chat: str = "chat_a") -> Frame:
+    return delivered([{"type": "message", "chat_id": chat, "sequence": sequence}])[0]
 
 
 async def run_tasks() -> None:

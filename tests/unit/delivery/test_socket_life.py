@@ -7,16 +7,20 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from channels.exceptions import StopConsumer
 
 from delivery.gateway.closing import Close
-from delivery.gateway.consumer import HEARTBEAT_INTERVAL, TOKEN_GRACE, GatewayConsumer, GatewayParts
-from delivery.gateway.serving import MAX_REQUESTS_IN_FLIGHT, MAX_SYNCS_AT_ONCE, Services
+from delivery.gateway.consumer import HEARTBEAT_INTERVAL, GatewayConsumer, GatewayParts
+from delivery.gateway.pace import ConnectPace
+from delivery.gateway.serving import MAX_REQUESTS_IN_FLIGHT, MAX_SYNCS_AT_ONCE, ConnectionRequests, Services
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
+from foundation.stores.redis.limits import Limit
 from messaging.services.history import Page
 from tests.doubles import SettableClock
 
 CHAT = "chat_01HQX000000000000000000000"
+TOKEN_GRACE = 60.0
 
 
 class FakeHub:
@@ -35,23 +39,27 @@ class FakeHub:
 class Connection:
     """A socket of Ada's, connected to a server whose committer never answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pace: ConnectPace | None = None) -> None:
+        self.verified = 0
         self.clock = SettableClock()
         self.sent: list[dict[str, Any]] = []
         self.submitted = 0
         self.pages: list[asyncio.Future[Page]] = []
         self.parts = GatewayParts(
             hub=FakeHub(),  # type: ignore[arg-type]
+            pace=pace or ConnectPace(Limit("connect", rate=1, burst=1), identify=lambda _: None),
             services=Services(
                 committer=Mock(submit=self.submit),
                 history=Mock(ask=self.ask),
                 marks=Mock(),
                 typing=Mock(),
                 watchers=Mock(),
+                clock=self.clock,
             ),
             verify=self.verify,
             allowed_origins=(),
             allowed_hosts=(),
+            token_grace=TOKEN_GRACE,
             ids=IdFactory(self.clock),
             clock=self.clock,
         )
@@ -59,7 +67,12 @@ class Connection:
         self.consumer.scope = {"headers": [(b"authorization", b"Bearer token")]}
         self.consumer.base_send = self.send
 
+    @property
+    def requests(self) -> ConnectionRequests:
+        return self.consumer._requests
+
     async def verify(self, token: str) -> Caller:
+        self.verified += 1
         expires_at = self.clock.now() + timedelta(minutes=15)
         return Caller(UserId("user_ada"), SessionId("sess_ada"), expires_at)
 
@@ -93,16 +106,32 @@ def connection() -> Connection:
     return Connection()
 
 
+class TestPace:
+    async def test_a_user_who_connects_too_fast_is_closed_before_the_session_is_read(self) -> None:
+        now = [0.0]
+        limit = Limit("connect", rate=1, burst=2)
+        pace = ConnectPace(limit, identify=lambda _: UserId("user_ada"), monotonic=lambda: now[0])
+        for _ in range(2):
+            await Connection(pace=pace).connect()
+        refused = Connection(pace=pace)
+        with pytest.raises(StopConsumer):
+            await refused.connect()
+        assert refused.sent[-1] == {"type": "websocket.close", "code": 4429}
+        assert refused.verified == 0
+        now[0] = 1.0
+        await Connection(pace=pace).connect()
+
+
 class TestOverdue:
     async def test_two_missed_heartbeats(self, connection: Connection) -> None:
         await connection.connect()
-        now = connection.consumer._last_frame_at
+        now = connection.requests.last_frame_at
         assert connection.overdue(now + 2 * HEARTBEAT_INTERVAL - 1) is None
         assert connection.overdue(now + 2 * HEARTBEAT_INTERVAL + 1) is Close.HEARTBEAT_MISSED
 
     async def test_any_frame_counts_as_a_heartbeat(self, connection: Connection) -> None:
         await connection.connect()
-        connection.consumer._last_frame_at -= 1000
+        connection.requests.last_frame_at -= 1000
         await connection.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
         assert connection.overdue(asyncio.get_running_loop().time()) is None
         assert [frame["type"] for frame in await connection.frames()] == ["connected", "heartbeat_ack"]
@@ -138,28 +167,28 @@ class TestOverdue:
 
     async def test_frames_behind_a_token_wait_until_it_is_verified(self, connection: Connection) -> None:
         await connection.connect()
-        assert connection.consumer._on_frame('{"type": "authenticate", "access_token": "new"}')
-        assert not connection.consumer._on_frame('{"type": "heartbeat"}')
+        assert connection.requests.on_frame('{"type": "authenticate", "access_token": "new"}')
+        assert not connection.requests.on_frame('{"type": "heartbeat"}')
         await connection.consumer.websocket_receive({"text": '{"type": "heartbeat"}'})
-        assert connection.consumer._on_frame('{"type": "heartbeat"}')
+        assert connection.requests.on_frame('{"type": "heartbeat"}')
         assert [frame["type"] for frame in await connection.frames()] == ["connected", "heartbeat_ack", "heartbeat_ack"]
 
     async def test_a_frame_that_cannot_be_handled_ends_its_socket_alone(
         self, connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         await connection.connect()
-        monkeypatch.setattr(connection.consumer, "_handle", Mock(side_effect=ZeroDivisionError))
-        assert connection.consumer._on_frame('{"type": "heartbeat"}')
+        monkeypatch.setattr("delivery.gateway.serving.parse", Mock(side_effect=ZeroDivisionError))
+        assert connection.requests.on_frame('{"type": "heartbeat"}')
         await connection.frames()
         assert connection.sent[-1] == {"type": "websocket.close", "code": int(Close.INTERNAL)}
         assert "ZeroDivisionError" in caplog.text
 
     async def test_no_frame_overtakes_one_that_waits_behind_a_token(self, connection: Connection) -> None:
         await connection.connect()
-        assert connection.consumer._on_frame('{"type": "authenticate", "access_token": "new"}')
-        assert connection.consumer._authenticating is not None
-        await connection.consumer._authenticating
-        assert not connection.consumer._on_frame('{"type": "heartbeat"}')
+        assert connection.requests.on_frame('{"type": "authenticate", "access_token": "new"}')
+        assert connection.requests._verifying is not None
+        await connection.requests._verifying
+        assert not connection.requests.on_frame('{"type": "heartbeat"}')
 
 
 class TestRequestsInFlight:

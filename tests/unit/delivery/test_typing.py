@@ -10,7 +10,15 @@ import pytest
 from chats.errors import ChatNotFound
 from delivery.gateway import typing
 from delivery.gateway.broadcast import Broadcast, LiveFrame
-from delivery.gateway.typing import FORWARD_EVERY, MAX_CHATS, MAX_TYPISTS, TypingDelivery, TypingForwarder
+from delivery.gateway.typing import (
+    FORWARD_EVERY,
+    MAX_CHATS,
+    MAX_TYPISTS,
+    OVER_AFTER,
+    STARTS,
+    TypingDelivery,
+    TypingForwarder,
+)
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
 
 ADA = UserId("ada")
@@ -59,7 +67,26 @@ class TestForwarding:
         forwarding = Forwarding()
         for number in range(2 * MAX_CHATS):
             forwarding.is_due(chat=ChatId(str(number)))
+            forwarding.now += 1
         assert len(forwarding.forwarder._by_connection[PHONE]) == MAX_CHATS
+
+    def test_a_connection_does_not_escape_the_pace_by_many_chats(self) -> None:
+        forwarding = Forwarding()
+        chats = [ChatId(str(number)) for number in range(MAX_CHATS + 1)]
+        assert sum(forwarding.is_due(chat=chat) for _ in range(100) for chat in chats) == STARTS.burst
+        forwarding.now += 5
+        assert sum(forwarding.is_due(chat=chat) for _ in range(100) for chat in chats) == 5
+        assert forwarding.is_due(connection=LAPTOP)
+
+    def test_what_is_dropped_has_ended_by_itself(self) -> None:
+        forwarding, started = Forwarding(), dict[ChatId, float]()
+        for number in range(400):
+            chat = ChatId(str(number))
+            if forwarding.is_due(chat=chat):
+                started[chat] = forwarding.now
+            forwarding.now += 0.1
+            known = forwarding.forwarder._by_connection[PHONE]
+            assert all(forwarding.now - at > OVER_AFTER for chat, at in started.items() if chat not in known)
 
     async def test_the_membership_is_remembered_for_half_a_minute(self) -> None:
         forwarding = Forwarding()

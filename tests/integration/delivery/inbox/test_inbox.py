@@ -6,6 +6,7 @@ from chats.domain import Membership, Role
 from delivery.domain import Mark
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database
+from messaging.models import MessageModel
 from tests.doubles import SettableClock
 from tests.integration.chats.services import Person, Services
 
@@ -93,6 +94,29 @@ class TestWhatIsUnread:
         assert (entry["last_message"]["sequence"], entry["last_message"]["content"]) == (3, "two, edited")
         ada.post(path, {"client_message_id": "4", "content": "three"})
         assert unread(bob) == 1
+
+    def test_messages_of_a_process_that_does_not_count_other_entries_are_counted(
+        self, services: Services, ada: Person, bob: Person
+    ) -> None:
+        chat_id = ada.create_group(bob).body["chat_id"]
+        path = f"/api/chats/{chat_id}/messages"
+        ada.post(path, {"client_message_id": "1", "content": "one"})
+        ada.put(f"{path}/1/reactions/%F0%9F%91%8D", {})
+        for number in ("2", "3"):
+            ada.post(path, {"client_message_id": number, "content": "by an older process"})
+        for sequence in (3, 4):
+            services.database.call(
+                "UpdateItem",
+                {
+                    "TableName": services.database.table_name(MessageModel),
+                    "Key": {"chat_id": {"S": chat_id}, "sequence": {"N": str(sequence)}},
+                    "UpdateExpression": "REMOVE #others",
+                    "ExpressionAttributeNames": {"#others": "others"},
+                },
+            )
+        for acked, left in ((2, 2), (3, 1), (4, 0)):
+            bob.post(f"/api/chats/{chat_id}/ack", {"sequence": acked})
+            assert unread(bob) == left
 
     def test_a_newcomer_has_nothing_unread_from_before(self, ada: Person, bob: Person) -> None:
         chat_id = ada.create_group().body["chat_id"]

@@ -1,0 +1,65 @@
+"""The listener of control messages on a real Redis: it knows when notices may have been lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import redis
+
+from delivery.gateway.control import ControlListener, ControlNotice
+from foundation.kernel.ids import UserId
+from foundation.stores.redis.channel_layer import ObservedChannelLayer
+from foundation.stores.redis.control import RevocationChannel
+
+ADA = UserId("user_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
+
+
+@asynccontextmanager
+async def listening(redis_url: str, *, name: str = "gw-one") -> AsyncIterator[ControlListener]:
+    layer = ObservedChannelLayer(hosts=[redis_url])
+    listener = ControlListener(lambda: layer, name=name)
+    try:
+        yield listener
+    finally:
+        await layer.flush()
+
+
+async def notice_of(listener: ControlListener) -> ControlNotice:
+    """The next notice that says something."""
+    async with asyncio.timeout(20):
+        while (notice := await listener.next_notice()) == ControlNotice():
+            pass
+        return notice
+
+
+async def publish(redis_url: str) -> None:
+    """As another process does."""
+    layer = ObservedChannelLayer(hosts=[redis_url])
+    await asyncio.to_thread(RevocationChannel(layer, timeout=10).publish_privacy, ADA)
+    await layer.flush()
+
+
+async def test_once_it_has_joined_it_receives_every_notice(redis_url: str) -> None:
+    async with listening(redis_url) as listener:
+        assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
+        await publish(redis_url)
+        assert await notice_of(listener) == ControlNotice(privacy_changed=frozenset({ADA}))
+
+
+async def test_after_a_loss_of_its_connection_alone_it_says_that_notices_may_be_lost(
+    redis_url: str, redis_client: "redis.Redis"
+) -> None:
+    async with listening(redis_url) as listener:
+        assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
+        redis_client.client_kill_filter(_type="pubsub")
+        assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
+        await publish(redis_url)
+        assert await notice_of(listener) == ControlNotice(privacy_changed=frozenset({ADA}))
+
+
+async def test_probes_of_other_processes_say_nothing(redis_url: str) -> None:
+    async with listening(redis_url) as one, listening(redis_url, name="gw-other") as other:
+        assert await notice_of(one) == ControlNotice(may_follow_a_gap=True)
+        assert await notice_of(other) == ControlNotice(may_follow_a_gap=True)
+        await publish(redis_url)
+        assert await notice_of(one) == ControlNotice(privacy_changed=frozenset({ADA}))
