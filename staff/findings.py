@@ -7,13 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One disagreement. `detail` says in a sentence what is wrong and what repairs it."""
+    """One disagreement. `detail` says in a sentence what is wrong and what repairs it. `topic` is that of an event."""
 
     kind: str
     detail: str = ""
     chat_id: str | None = None
     sequence: int | None = None
     user_id: str | None = None
+    topic: str | None = None
     repaired: bool = False
 
     def mended(self) -> "Finding":
@@ -22,6 +23,7 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
+            "topic": self.topic,
             "chat_id": self.chat_id,
             "sequence": self.sequence,
             "user_id": self.user_id,
@@ -32,11 +34,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`checked` counts what was looked at: chats, users, or checks. `notes` are sentences about how."""
+    """`checked` counts what was looked at: chats, users, or checks. `notes` are sentences about how.
+
+    `all_well` is a sentence for a report without findings, where the check has one of its own.
+    """
 
     findings: Sequence[Finding]
     checked: int
     notes: Sequence[str] = ()
+    all_well: str = ""
 
     @property
     def is_clean(self) -> bool:
@@ -52,5 +58,9 @@ class Report:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """By subject, then by sequence, so that two runs print the same."""
-    return sorted(findings, key=lambda each: (each.chat_id or "", each.user_id or "", each.sequence or 0, each.kind))
+    """By chat, then by sequence, so that two runs print the same."""
+    return sorted(findings, key=_place)
+
+
+def _place(each: Finding) -> tuple[str, int, str, str, str]:
+    return each.chat_id or "", each.sequence or 0, each.user_id or "", each.topic or "", each.kind

@@ -1,19 +1,22 @@
 """Assembles the parts of `staff`."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from redis import Redis
 
 from accounts.stores.inspection import UserInspection
+from chats.parts import assemble_creation_republisher
 from chats.stores.inspection import ChatInspection
 from delivery.stores.gateway_counts import GatewayCounts
 from delivery.stores.inspection import MarkInspection
 from foundation.kernel.clock import Clock
 from foundation.kernel.ids import IdFactory
 from foundation.kernel.loops import ServiceLoop
+from foundation.rest.health import EngineProbes, Probe
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventLogAdmin, EventProducer, KafkaOptions, LogReader
 from foundation.stores.redis.control import RevocationChannel
@@ -23,7 +26,8 @@ from messaging.stores.recent_chats import RecentChatsReader
 from staff.services.audit.auditor import Auditor
 from staff.services.audit.problems import AuditStores
 from staff.services.drain import Drainer
-from staff.services.reconcile import GRACE, EventLog, Reconciler, Stores
+from staff.services.event_log import GRACE, EventLog
+from staff.services.reconcile import Reconciler, Stores
 from staff.services.replay import Replay
 from staff.services.watch import Watcher
 
@@ -41,6 +45,7 @@ class Recovery:
     watcher: Watcher
     clock: Clock
     loop: ServiceLoop
+    probes: EngineProbes
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.loop.submit(coroutine).result()
@@ -56,6 +61,7 @@ class Engines:
     kafka: KafkaOptions
     redis: Redis
     notices: RevocationChannel
+    probes: Mapping[str, Probe]
 
 
 def assemble_recovery(engines: Engines, *, clock: Clock, ids: IdFactory, grace: timedelta = GRACE) -> Recovery:
@@ -64,10 +70,11 @@ def assemble_recovery(engines: Engines, *, clock: Clock, ids: IdFactory, grace: 
     stores = Stores(
         chats=ChatInspection(database),
         entries=LogInspection(database),
+        creations=assemble_creation_republisher(database, producer=engines.producer, clock=clock, ids=ids),
         republisher=assemble_republisher(database, producer=engines.producer, clock=clock, ids=ids),
         recent=RecentChatsReader(engines.redis),
     )
-    log = EventLog(reader=LogReader(engines.kafka), topics=engines.event_log)
+    log = EventLog(open_reader=partial(LogReader, engines.kafka), topics=engines.event_log)
     audit_stores = AuditStores(
         users=UserInspection(database),
         chats=ChatInspection(database),
@@ -82,4 +89,5 @@ def assemble_recovery(engines: Engines, *, clock: Clock, ids: IdFactory, grace: 
         watcher=Watcher(stores=stores, log=log, clock=clock, loop=database.loop, grace=grace),
         clock=clock,
         loop=database.loop,
+        probes=EngineProbes(engines.probes),
     )

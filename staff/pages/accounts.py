@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -18,8 +19,14 @@ from staff.services.audit_log import MAX_REASON_LENGTH, Act, record
 if TYPE_CHECKING:  # the site imports the pages
     from staff.pages.site import StaffSite
 
-RIGHTS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
+MANAGING = ("is_active", "is_staff", "is_superuser")
+"""What an account needs, all of it, to manage staff accounts."""
+RIGHTS = (*MANAGING, "groups", "user_permissions")
 REASON: tuple[str, Any] = ("Audit log", {"fields": ("reason",)})
+LAST_SUPERUSER = (
+    "This is the last active superuser: without it, nobody could manage staff accounts. "
+    "Make another account an active superuser with staff status first."
+)
 
 
 class WithReason(forms.Form):
@@ -33,7 +40,11 @@ class WithReason(forms.Form):
 
 
 class AccountForm(WithReason, UserChangeForm):  # type: ignore[type-arg]
-    pass
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not all(cleaned.get(name) for name in MANAGING) and is_last_superuser(self.instance):
+            raise ValidationError(LAST_SUPERUSER)
+        return cleaned
 
 
 class NewAccountForm(WithReason, UserCreationForm):  # type: ignore[type-arg]
@@ -41,7 +52,11 @@ class NewAccountForm(WithReason, UserCreationForm):  # type: ignore[type-arg]
 
 
 class PasswordForm(WithReason, AdminPasswordChangeForm):  # type: ignore[type-arg]
-    pass
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not cleaned["set_usable_password"] and is_last_superuser(self.user):
+            raise ValidationError({"usable_password": LAST_SUPERUSER})
+        return cleaned
 
 
 class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
@@ -108,6 +123,11 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
             messages.error(request, error.detail)
             return redirect(request.get_full_path())
 
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        if is_last_superuser(obj):
+            raise Invalid(LAST_SUPERUSER)
+        super().delete_model(request, obj)
+
     # Django calls these in the transaction of the change: neither is stored without the other.
     def log_addition(self, request: HttpRequest, obj: User, message: Any) -> Any:
         self._record(request, "create_account", obj, _rights_of(obj))
@@ -126,6 +146,15 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     def _record(self, request: HttpRequest, action: str, account: User, details: dict[str, Any]) -> None:
         reason = request.POST.get("reason", "")
         record(Act(self.admin_site.actor_of(request), action, account.get_username(), reason, details))
+
+
+def is_last_superuser(account: User) -> bool:
+    """Whether nobody else could log in and manage staff accounts.
+
+    Call it in the transaction of the change: it locks the superusers, so that two cannot close each other's accounts.
+    """
+    superusers = User.objects.select_for_update().filter(**dict.fromkeys(MANAGING, True)).order_by("pk")
+    return [each.pk for each in superusers if each.has_usable_password()] == [account.pk]
 
 
 def _is_superuser(request: HttpRequest) -> bool:

@@ -10,10 +10,10 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.views import View
 
-from foundation.kernel.errors import Forbidden, Malformed, ParleyError
+from foundation.kernel.errors import Forbidden, Malformed, ParleyError, Unavailable
 from foundation.rest.problems import status_of
 from foundation.rest.views import given
-from staff.desk import Desk
+from staff.assembly import StaffServices
 from staff.permissions import NAMES
 from staff.services.people import Order
 
@@ -35,7 +35,7 @@ class StaffPage(View):
     actions: ClassVar[Mapping[str, str]] = {}
     template: ClassVar[str]
     site: "StaffSite" = given(object)  # type: ignore[assignment]
-    desk: Desk = given(Desk)
+    services: StaffServices = given(StaffServices)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
@@ -45,6 +45,8 @@ class StaffPage(View):
             return self._problem(request, Forbidden())
         except ParleyError as error:
             return self._problem(request, error)
+        except TimeoutError:
+            return self._problem(request, Unavailable("The service did not answer in time: try again shortly"))
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         action = request.POST.get("action", "")

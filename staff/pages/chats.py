@@ -10,14 +10,12 @@ from django.http.response import HttpResponseBase
 
 from foundation.kernel.clock import from_iso, to_iso
 from foundation.kernel.errors import Malformed
-from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, UserId, is_user_id
 from messaging.services.history import Window
 from staff import permissions
 from staff.findings import Finding
 from staff.pages.base import PAGE_SIZE, StaffPage
-from staff.services.audit.auditor import AuditScope
 from staff.services.audit_log import record, recorded
-from staff.services.reconcile import Scope
 
 READING_TIME = timedelta(minutes=15)
 """For which the contents of a chat stay visible to whoever has given a reason."""
@@ -37,16 +35,18 @@ class ChatPage(StaffPage):
     }
 
     def get(self, request: HttpRequest, chat_id: ChatId, findings: Sequence[Finding] | None = None) -> HttpResponseBase:
-        state = self.desk.chats.get(chat_id)
+        state = self.services.chats.get(chat_id)
         window = Window(after=_sequence(request, "after"), before=_sequence(request, "before"), limit=PAGE_SIZE)
         first, last = window.bounds(state.last_sequence)
-        after = request.GET.get("members_after")
+        after = request.GET.get("members_after", "")
+        if after and not is_user_id(after):
+            raise Malformed("members_after is not the id of a person")
         return self.render(
             request,
             title=state.chat.name or "Direct chat",
             state=state,
-            members=self.desk.chats.list_members(chat_id, limit=PAGE_SIZE, after=UserId(after) if after else None),
-            entries=self.desk.list_entries(chat_id, first, last),
+            members=self.services.chats.list_members(chat_id, limit=PAGE_SIZE, after=UserId(after) if after else None),
+            entries=self.services.list_entries(chat_id, first, last),
             older=first if first > 1 else None,
             newer=last if last < state.last_sequence else None,
             is_readable=self._is_readable(request, chat_id),
@@ -62,24 +62,22 @@ class ChatPage(StaffPage):
         return self._examine(request, chat_id, repair=True)
 
     def _examine(self, request: HttpRequest, chat_id: ChatId, *, repair: bool) -> HttpResponseBase:
-        self.desk.chats.get(chat_id)
-        recovery = self.desk.recovery()
+        self.services.chats.get(chat_id)
         with recorded(self.order(request).act("repair_chat" if repair else "check_chat", chat_id)):
-            audit = recovery.run(recovery.auditor.run(AuditScope(chat_ids=[chat_id]), repair=repair))
-            events = recovery.run(recovery.reconciler.run(Scope(chat_ids=[chat_id]), repair=repair))
-        return self.get(request, chat_id, findings=[*audit.findings, *events.findings])
+            findings = self.services.chat_check.run(chat_id, repair=repair)
+        return self.get(request, chat_id, findings=findings)
 
     def do_delete_entry(self, request: HttpRequest, chat_id: ChatId) -> None:
         text = request.POST.get("sequence", "")
         if not (text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS):
             raise Malformed("The sequence is not a number")
-        self.desk.moderation.delete_entry(chat_id, int(text), self.order(request))
+        self.services.moderation.delete_entry(chat_id, int(text), self.order(request))
         messages.success(request, f"The message {text} was deleted.")
 
     def do_read(self, request: HttpRequest, chat_id: ChatId) -> None:
         """Record the reason, then show the contents of this chat to this session for a while."""
-        self.desk.chats.get(chat_id)
-        record(self.order(request).act("read_messages", chat_id), clock=self.desk.clock)
+        self.services.chats.get(chat_id)
+        record(self.order(request).act("read_messages", chat_id), clock=self.services.clock)
         until = to_iso(self._now + READING_TIME)
         request.session[READING] = {**request.session.get(READING, {}), chat_id: until}
         messages.success(request, f"The messages are visible for {READING_TIME.seconds // 60} minutes.")
@@ -91,7 +89,7 @@ class ChatPage(StaffPage):
 
     @property
     def _now(self) -> datetime:
-        return self.desk.clock.now()
+        return self.services.clock.now()
 
 
 def _sequence(request: HttpRequest, name: str) -> int | None:

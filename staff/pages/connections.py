@@ -23,13 +23,13 @@ class ConnectionsPage(StaffPage):
         page = None
         if gateway_id:
             cursor = request.GET.get("cursor", "")
-            page = self.desk.gateways.list_connections(
+            page = self.services.gateways.list_connections(
                 gateway_id, limit=PAGE_SIZE, cursor=int(cursor) if cursor.isdecimal() and len(cursor) < 19 else 0
             )
         return self.render(
             request,
             title="Connections",
-            gateways=self.desk.recovery().drainer.connections(),
+            gateways=self.services.recovery().drainer.connections(),
             gateway_id=gateway_id,
             page=page,
         )
@@ -37,11 +37,11 @@ class ConnectionsPage(StaffPage):
     def do_drain(self, request: HttpRequest) -> None:
         gateway_id = request.POST.get("gateway", "")[:MAX_ID_LENGTH]
         with recorded(self.order(request).act("drain", gateway_id)):
-            count = self.desk.recovery().drainer.start(gateway_id)
+            count = self.services.recovery().drainer.start(gateway_id)
         messages.success(request, f"{count} connections of {gateway_id} move on.")
 
     def do_resume(self, request: HttpRequest) -> None:
         gateway_id = request.POST.get("gateway", "")[:MAX_ID_LENGTH]
         with recorded(self.order(request).act("resume", gateway_id)):
-            self.desk.recovery().drainer.resume(gateway_id)
+            self.services.recovery().drainer.resume(gateway_id)
         messages.success(request, f"{gateway_id} takes connections again.")

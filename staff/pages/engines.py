@@ -12,7 +12,7 @@ class EnginesPage(StaffPage):
     template = "staff/engines.html"
 
     def get(self, request: HttpRequest) -> HttpResponseBase:
-        engines = self.desk.engines
+        engines = self.services.engines
         return self.render(
             request,
             title="Engines",

@@ -11,6 +11,7 @@ from django_otp import match_token, user_has_device
 
 from foundation.kernel.errors import RateLimited, Unavailable
 from foundation.rest.addresses import ClientAddress
+from staff.services.audit_log import Act, Actor, record
 from staff.services.login_attempts import LoginAttempts
 
 QR_SCALE = 4
@@ -35,14 +36,37 @@ class StaffLoginForm(AdminAuthenticationForm):
         username = self.cleaned_data.get("username") or ""
         address = self._address_of(self.request) if self.request else ""
         try:
-            self._attempts.require_allowed(username, address)
-            cleaned = super().clean()
+            self._require_allowed(username, address)
+            cleaned = self._checked(username, address)
             self._attempts.note_success(username, address)
         except RateLimited as error:
             raise ValidationError(f"Too many attempts. {error.detail}") from error
         except Unavailable as error:
             raise ValidationError("Logins cannot be checked now: try again shortly.") from error
         return cleaned
+
+    def _require_allowed(self, username: str, address: str) -> None:
+        try:
+            self._attempts.require_allowed(username, address)
+        except RateLimited:
+            if self._attempts.should_report(username, address):
+                _record_refusal(username, address, "too many attempts; the next ones are not recorded for ten minutes")
+            raise
+
+    def _checked(self, username: str, address: str) -> dict[str, Any]:
+        """Whoever is refused gets the same answer whatever the cause. The audit log has the cause."""
+        try:
+            return super().clean()
+        except ValidationError:
+            user = self.user_cache
+            if user is None:
+                cause = "wrong name or password"
+            elif not user.is_staff:
+                cause = "the password of an account that is not staff"
+            else:
+                cause = "a password without the one-time code"
+            _record_refusal(username, address, cause)
+            raise
 
     def confirm_login_allowed(self, user: User) -> None:
         """A wrong code gets the same answer as a wrong password."""
@@ -53,6 +77,10 @@ class StaffLoginForm(AdminAuthenticationForm):
             if device is None:
                 raise self.get_invalid_login_error()
             user.otp_device = device  # type: ignore[attr-defined]
+
+
+def _record_refusal(username: str, address: str, cause: str) -> None:
+    record(Act(Actor(username, address), "log_in_failed", username, cause))
 
 
 class EnrolmentForm(forms.Form):

@@ -1,4 +1,4 @@
-"""Middleware of the admin pages: on the operators' port only, if there is one, and a strict Content-Security-Policy."""
+"""Middleware of the admin pages: on the operators' port alone, and a strict Content-Security-Policy."""
 
 from collections.abc import Callable
 
@@ -21,11 +21,11 @@ POLICY = policy(
 
 
 class StaffPages:
-    """With `ADMIN_PORT`, the pages exist on that port alone."""
+    """With `ADMIN_PORT`, the pages exist on that port alone; in an embedded run on every port."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
-        self._access = OperatorAccess(settings.ADMIN_PORT, is_public=True)
+        self._access = OperatorAccess(settings.ADMIN_PORT, is_public=settings.EMBEDDED or not settings.ADMIN_PORT)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not self._access.allows(request):

@@ -8,8 +8,8 @@ from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
-from foundation.kernel.errors import Invalid
-from foundation.kernel.ids import ChatId, SessionId, UserId, is_chat_id
+from foundation.kernel.errors import Invalid, Malformed, Unavailable
+from foundation.kernel.ids import ChatId, SessionId, UserId, is_chat_id, is_session_id
 from staff import permissions
 from staff.pages.base import PAGE_SIZE, StaffPage
 
@@ -27,7 +27,7 @@ class PeoplePage(StaffPage):
         query = request.GET.get("q", "").strip()
         if is_chat_id(query):
             return redirect("admin:chat", ChatId(query))
-        person = self.desk.people.find(query) if query else None
+        person = self.services.people.find(query) if query else None
         return self.render(request, title="People", query=query, person=person)
 
 
@@ -44,41 +44,51 @@ class PersonPage(StaffPage):
     }
 
     def get(self, request: HttpRequest, user_id: UserId) -> HttpResponseBase:
-        person = self.desk.people.get(user_id)
-        after = request.GET.get("sessions_after")
-        sessions, sessions_after = self.desk.sessions.list_sessions(
+        person = self.services.people.get(user_id)
+        if person.user_id != user_id:  # found by the number
+            return redirect("admin:person", person.user_id)
+        after = request.GET.get("sessions_after", "")
+        if after and not is_session_id(after):
+            raise Malformed("sessions_after is not the id of a session")
+        sessions, sessions_after = self.services.sessions.list_sessions(
             user_id, limit=PAGE_SIZE, after=SessionId(after) if after else None
         )
+        connections, problem = [], ""
+        try:
+            connections = self.services.gateways.connections_of(user_id)
+        except Unavailable as error:
+            problem = error.detail
         return self.render(
             request,
             title=person.display_name,
             person=person,
             sessions=sessions,
             sessions_after=sessions_after,
-            chats=self.desk.list_chats(user_id, limit=PAGE_SIZE, cursor=request.GET.get("chats_after")),
-            connections=self.desk.gateways.connections_of(user_id),
+            chats=self.services.list_chats(user_id, limit=PAGE_SIZE, cursor=request.GET.get("chats_after")),
+            connections=connections,
+            connections_problem=problem,
         )
 
     def do_revoke_session(self, request: HttpRequest, user_id: UserId) -> None:
         session_id = SessionId(request.POST.get("session_id", ""))
-        self.desk.people.revoke_session(user_id, session_id, self.order(request))
+        self.services.people.revoke_session(user_id, session_id, self.order(request))
         messages.success(request, f"The session {session_id} was revoked.")
 
     def do_revoke_sessions(self, request: HttpRequest, user_id: UserId) -> None:
-        count = self.desk.people.revoke_sessions(user_id, self.order(request))
+        count = self.services.people.revoke_sessions(user_id, self.order(request))
         messages.success(request, f"{count} sessions were revoked.")
 
     def do_suspend(self, request: HttpRequest, user_id: UserId) -> None:
-        self.desk.people.suspend(user_id, self.order(request))
+        self.services.people.suspend(user_id, self.order(request))
         messages.success(request, "The account is suspended.")
 
     def do_restore(self, request: HttpRequest, user_id: UserId) -> None:
-        self.desk.people.restore(user_id, self.order(request))
+        self.services.people.restore(user_id, self.order(request))
         messages.success(request, "The account is restored.")
 
     def do_export(self, request: HttpRequest, user_id: UserId) -> HttpResponseBase:
         file = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115 - the response closes it
-        self.desk.people.export(user_id, self.order(request), file)  # type: ignore[arg-type]
+        self.services.people.export(user_id, self.order(request), file)  # type: ignore[arg-type]
         file.seek(0)
         return FileResponse(file, as_attachment=True, filename=f"{user_id}.zip", content_type=ZIP)
 
@@ -86,6 +96,6 @@ class PersonPage(StaffPage):
         if request.POST.get("confirm") != user_id:
             message = "Repeat the person's id to confirm."
             raise Invalid(message, fields={"confirm": [message]})
-        self.desk.people.erase(user_id, self.order(request))
+        self.services.people.erase(user_id, self.order(request))
         messages.success(request, f"{user_id} is erased.")
         return redirect("admin:people")

@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_protect
 from django_otp import login as verify_login
 from django_otp import user_has_device
 
-from staff.desk import Desk
+from staff.assembly import StaffServices
 from staff.pages.accounts import AccountAdmin
 from staff.pages.audit import AuditPage
 from staff.pages.base import StaffPage
@@ -63,17 +63,17 @@ class StaffSite(AdminSite):
     index_template = "staff/index.html"
     login_template = "staff/login.html"
 
-    def __init__(self, desk: Desk, *, requires_totp: bool) -> None:
+    def __init__(self, services: StaffServices, *, requires_totp: bool) -> None:
         super().__init__()
-        self._desk = desk
+        self._services = services
         self._requires_totp = requires_totp
         self.login_form = partial(  # type: ignore[assignment]
-            StaffLoginForm, attempts=desk.attempts, address_of=desk.address_of
+            StaffLoginForm, attempts=services.attempts, address_of=services.address_of
         )
         self.register(User, AccountAdmin)
 
     def actor_of(self, request: HttpRequest) -> Actor:
-        return Actor(request.user.get_username(), self._desk.address_of(request))
+        return Actor(request.user.get_username(), self._services.address_of(request))
 
     def has_permission(self, request: HttpRequest) -> bool:
         if not super().has_permission(request):
@@ -86,10 +86,12 @@ class StaffSite(AdminSite):
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         pages = [
-            path(entry.route, self.admin_view(entry.page.as_view(site=self, desk=self._desk)), name=entry.name)
+            path(entry.route, self.admin_view(entry.page.as_view(site=self, services=self._services)), name=entry.name)
             for entry in ENTRIES
         ]
-        return [path("totp/", self.enrol, name="totp"), *pages, *super().get_urls()]
+        # Nothing here has a page outside, and Django's redirect to it fails for permissions, which have no table.
+        djangos = [pattern for pattern in super().get_urls() if getattr(pattern, "name", None) != "view_on_site"]
+        return [path("totp/", self.enrol, name="totp"), *pages, *djangos]
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         menu = [

@@ -18,6 +18,8 @@ from foundation.kernel.errors import Invalid, ParleyError
 from staff.models import AuditRecord
 
 MAX_REASON_LENGTH = 1000
+NUL = "\0"
+"""PostgreSQL stores it in no text and compares it with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Act:
 
 def record(act: Act, *, clock: Clock | None = None) -> None:
     """Enter an act in the log. Raises `Invalid` without a reason."""
-    reason = act.reason.strip()
+    reason = act.reason.replace(NUL, "").strip()
     if not reason or len(reason) > MAX_REASON_LENGTH:
         message = f"Say why, in at most {MAX_REASON_LENGTH} characters."
         raise Invalid(message, fields={"reason": [message]})
@@ -49,10 +51,10 @@ def record(act: Act, *, clock: Clock | None = None) -> None:
         at=(clock or SystemClock()).now(),
         actor=act.actor.name,
         action=act.action,
-        target=act.target,
+        target=act.target.replace(NUL, ""),
         reason=reason,
         source=act.actor.source,
-        details=dict(act.details),
+        details={name: _without_nul(value) for name, value in act.details.items()},
     )
 
 
@@ -71,11 +73,16 @@ def recorded(act: Act, *, clock: Clock | None = None) -> Iterator[None]:
 def list_records(*, about: str = "", before: int | None = None, limit: int) -> list[AuditRecord]:
     """The newest records, or those before a position; `about` is an actor or a target."""
     records = AuditRecord.objects.all()
+    about = about.replace(NUL, "")
     if about:
         records = records.filter(Q(actor=about) | Q(target=about))
     if before is not None:
         records = records.filter(pk__lt=before)
     return list(records[:limit])
+
+
+def _without_nul(value: Any) -> Any:
+    return value.replace(NUL, "") if isinstance(value, str) else value
 
 
 def command_actor(name: str | None = None) -> Actor:

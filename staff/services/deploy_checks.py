@@ -14,25 +14,35 @@ from redis import Redis
 from foundation.kernel.clock import Clock
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.events import TOPICS
-from foundation.stores.dynamodb import Database, schema
-from foundation.stores.dynamodb.requests import raw_key
-from foundation.stores.dynamodb.table import Table, key_names
+from foundation.stores.dynamodb import AccessPattern, Database, schema
+from foundation.stores.dynamodb.table import Table
 from foundation.stores.errors import ConditionFailed, StoreRefused
 from foundation.stores.kafka import EventLogAdmin
 from foundation.stores.redis.client import naming_failures
 from staff.findings import Finding, Report
+from staff.services.attempts import attempts, deletion
 
 CLOCK_TOLERANCE = timedelta(seconds=1)
 SEVEN_DAYS = timedelta(days=7)
 REPLICAS = 3
 COULD_NOT_LOOK = "unavailable"
-PROBE = "check_deploy#probe"
-"""A key that no item has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What this role is for: it must be allowed `patterns`.
+
+    `may_write`: it is to write DynamoDB, as the fanout's is not. `may_describe`: expiry and recovery of tables.
+    """
+
+    patterns: Sequence[AccessPattern[Any]]
+    may_write: bool = False
+    may_describe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What the checks look at. `may_write`: whether this role is to write DynamoDB; the fanout's is not."""
+    """What the checks look at, as `role`."""
 
     database: Database
     tables: Sequence[type[Table]]
@@ -41,7 +51,7 @@ class Deployment:
     redis: Redis
     clock: Clock
     is_embedded: bool
-    may_write: bool
+    role: Role
 
 
 def settings(deployment: Deployment) -> Iterator[Finding]:
@@ -54,24 +64,28 @@ def settings(deployment: Deployment) -> Iterator[Finding]:
 
 
 def tables(deployment: Deployment) -> Iterator[Finding]:
-    for line in schema.drift(deployment.database, deployment.tables, capacities=deployment.capacities):
+    differences = schema.drift(
+        deployment.database,
+        deployment.tables,
+        capacities=deployment.capacities,
+        with_features=deployment.role.may_describe,
+    )
+    for line in differences:
         yield Finding("schema", f"{line}.")
 
 
 def permissions(deployment: Deployment) -> Iterator[Finding]:
-    """Try a read and a write of each table, on a key that no item has, with a condition that never holds."""
+    """Try what the role is for, and that it may not write what it must not."""
+    database, role = deployment.database, deployment.role
+    for place, operation, request in attempts(database, role.patterns):
+        if refusal := _refusal(database, operation, request):
+            yield Finding("iam", f"This role may not {operation} on {place}: {refusal}")
+    if role.may_write:
+        return
     for model in deployment.tables:
-        name = deployment.database.table_name(model)
-        key = raw_key(model, [0 if attribute == "sequence" else PROBE for attribute in key_names(model)])
-        if refusal := _refusal(deployment.database, "GetItem", {"TableName": name, "Key": key}):
-            yield Finding("iam", f"This role may not read {name}: {refusal}")
-        condition = f"attribute_exists({key_names(model)[0]})"
-        request = {"TableName": name, "Key": key, "ConditionExpression": condition}
-        refusal = _refusal(deployment.database, "DeleteItem", request)
-        if refusal and deployment.may_write:
-            yield Finding("iam", f"This role may not write {name}: {refusal}")
-        if not refusal and not deployment.may_write:
-            yield Finding("iam", f"This role may write {name}, and the fanout must not: take the right away.")
+        if not _refusal(database, "DeleteItem", deletion(database, model)):
+            name = database.table_name(model)
+            yield Finding("iam", f"This role may write {name}, and it must not: take the right away.")
 
 
 def topics(deployment: Deployment) -> Iterator[Finding]:

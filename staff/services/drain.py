@@ -8,7 +8,7 @@ from foundation.kernel.errors import NotFound
 from foundation.stores.redis.control import RevocationChannel
 
 POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 30.0
+DRAIN_TIMEOUT_SECONDS = 30.0
 
 
 class GatewayNotFound(NotFound):
@@ -44,7 +44,7 @@ class Drainer:
         Raises `GatewayNotFound`.
         """
         before = self.start(gateway_id)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
         while (left := self._gateways.count(gateway_id)) and time.monotonic() < deadline:
             self._sleep(POLL_SECONDS)
         return before, left

@@ -4,6 +4,7 @@ The person is suspended first, so that nothing new appears meanwhile. The accoun
 can be repeated.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from accounts.domain import User
 from accounts.services.records import UserRecords
 from accounts.services.sessions import Sessions
 from accounts.services.suspension import Suspensions
-from chats.domain import ListedChat, Role
+from chats.domain import ListedChat, Membership, Role
 from chats.services.members import Members
 from chats.services.records import ChatRecords
 from delivery.services.watermarks import Watermarks
@@ -23,8 +24,7 @@ from staff.services.export import PersonExport
 if TYPE_CHECKING:  # it imports `people`, which imports this module
     from staff.services.moderation import Moderation
 
-SUCCESSORS = 200
-"""Members among whom the new owner of a group is chosen."""
+PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Erasure:
             return
         for message in self._export.own_messages(chat_id, user_id):
             if message.kind is Kind.MESSAGE and message.deleted_at is None:
-                self._moderation.redact(message, by=user_id)
+                self._moderation.redact(message)
 
     def _leave(self, listed: ListedChat, user_id: UserId) -> None:
         """Leave a group, whose owner hands it over first. Nobody can leave a direct chat: its membership is ended."""
@@ -77,10 +77,18 @@ class Erasure:
 
     def _hand_over(self, chat_id: ChatId, owner_id: UserId) -> bool:
         """Make the longest-standing admin the owner, or else the longest-standing member. False if there is nobody."""
-        page = self._places.chats.list_members(chat_id, limit=SUCCESSORS)
-        others = [each for each in page.memberships if each.user_id != owner_id]
-        if not others:
+        others = (each for each in self._members(chat_id) if each.user_id != owner_id)
+        successor = min(others, key=lambda each: (each.role is not Role.ADMIN, each.joined_at), default=None)
+        if successor is None:
             return False
-        successor = min(others, key=lambda each: (each.role is not Role.ADMIN, each.joined_at))
         self._places.members.change_role(chat_id, owner_id, successor.user_id, Role.OWNER)
         return True
+
+    def _members(self, chat_id: ChatId) -> Iterator[Membership]:
+        after: UserId | None = None
+        while True:
+            page = self._places.chats.list_members(chat_id, limit=PAGE, after=after)
+            yield from page.memberships
+            if not page.more:
+                return
+            after = page.memberships[-1].user_id

@@ -49,21 +49,25 @@ class People:
 
     def suspend(self, user_id: UserId, order: Order) -> User:
         """Nothing of this person is accepted until restored; open sockets close within a second."""
-        with recorded(order.act("suspend", self._existing(user_id))):
+        user_id = self._existing(user_id)
+        with recorded(order.act("suspend", user_id)):
             return self._suspensions.suspend(user_id)
 
     def restore(self, user_id: UserId, order: Order) -> User:
-        with recorded(order.act("restore", self._existing(user_id))):
+        user_id = self._existing(user_id)
+        with recorded(order.act("restore", user_id)):
             return self._suspensions.restore(user_id)
 
     def revoke_session(self, user_id: UserId, session_id: SessionId, order: Order) -> None:
         """Raises `SessionNotFound`."""
-        with recorded(order.act("revoke_session", self._existing(user_id), {"session_id": session_id})):
+        user_id = self._existing(user_id)
+        with recorded(order.act("revoke_session", user_id, {"session_id": session_id})):
             self._sessions.revoke(user_id, session_id)
 
     def revoke_sessions(self, user_id: UserId, order: Order) -> int:
         """End all sessions. Return how many there were."""
-        with recorded(order.act("revoke_sessions", self._existing(user_id))):
+        user_id = self._existing(user_id)
+        with recorded(order.act("revoke_sessions", user_id)):
             return self._sessions.revoke_all(user_id)
 
     def export(self, user_id: UserId, order: Order, file: BinaryIO) -> None:
@@ -79,5 +83,5 @@ class People:
             self._erasure.erase(user)
 
     def _existing(self, user_id: UserId) -> UserId:
-        """Nothing is recorded about people who do not exist."""
+        """The id of whoever has this id or number. Nothing is recorded about people who do not exist."""
         return self._records.get(user_id).user_id

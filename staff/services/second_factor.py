@@ -34,8 +34,9 @@ def enrol(username: str, *, by: Actor, anew: bool = False) -> str:
 
 def pending_device(user: User) -> TOTPDevice:
     """The key that a page shows to an account without a device, until a code confirms it."""
-    device, _ = TOTPDevice.objects.get_or_create(user=user, confirmed=False, defaults={"name": "app"})
-    return device
+    # No constraint forbids a second one, which two tabs at once have made: they must show the same.
+    device = TOTPDevice.objects.filter(user=user, confirmed=False).order_by("pk").first()
+    return device or TOTPDevice.objects.create(user=user, confirmed=False, name="app")
 
 
 def confirm(device: TOTPDevice, token: str, *, by: Actor) -> bool:
@@ -45,4 +46,5 @@ def confirm(device: TOTPDevice, token: str, *, by: Actor) -> bool:
     record(Act(by, "enrol_device", by.name, "confirmed by a code"))
     device.confirmed = True
     device.save()
+    TOTPDevice.objects.filter(user=device.user, confirmed=False).delete()
     return True

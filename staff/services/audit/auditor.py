@@ -155,7 +155,7 @@ class Auditor:
         user_ids = [str(each["user_id"]) for each in members]
         marks = await self._stores.marks.marks([(user_id, chat_id) for user_id in user_ids])
         claim_id = _claim_id(chat, user_ids)
-        unchanged = await self._without_change(chat_id, log)
+        wrong_changes = await self._wrong_changes(chat_id, log)
         after = (await chats.counters([chat_id])).get(chat_id)
         lost = [await self._confirmed(chat_id, *gap) for gap in log.missing(_sequence(counter))]
         return ChatFacts(
@@ -164,7 +164,7 @@ class Auditor:
             counter=counter,
             highest=_sequence(after),
             after=after,
-            unchanged=unchanged,
+            wrong_changes=wrong_changes,
             members=members,
             users=await self._stores.users.users(user_ids),
             marks=marks,
@@ -183,15 +183,27 @@ class Auditor:
         present = {int(entry["sequence"]) for entry in found}
         return list(_ranges(sequence for sequence in range(first, last + 1) if sequence not in present))
 
-    async def _without_change(self, chat_id: str, log: LogFacts) -> list[int]:
-        """Messages whose `last_change` is before their last change. One that changed since is newer."""
-        behind: list[int] = []
-        for start in range(0, len(log.changes), PAGE):
-            part = list(log.changes)[start : start + PAGE]
+    async def _wrong_changes(self, chat_id: str, log: LogFacts) -> dict[int, int]:
+        """Messages that tell of another last change than the entries do, read once more, with what they tell.
+
+        One that changed while the entries were read tells of an entry behind those.
+        """
+        wrong: dict[int, int] = {}
+        doubtful = log.doubtful
+        for start in range(0, len(doubtful), PAGE):
+            part = doubtful[start : start + PAGE]
             entries = await self._stores.log.entries_at(ChatId(chat_id), part)
-            told = {int(entry["sequence"]): int(entry.get("last_change") or 0) for entry in entries}
-            behind += [sequence for sequence in part if told.get(sequence, 0) < log.changes[sequence]]
-        return behind
+            known = {int(entry["sequence"]): int(entry.get("last_change") or 0) for entry in entries}
+            changes = {int(each["sequence"]): each for each in await self._changes_at(chat_id, known.values())}
+            for sequence in part:
+                change = changes.get(known.get(sequence, 0), {})
+                is_newer = known.get(sequence, 0) > log.changes.get(sequence, 0) and change.get("target") == sequence
+                if known.get(sequence, 0) != log.changes.get(sequence, 0) and not is_newer:
+                    wrong[sequence] = known.get(sequence, 0)
+        return wrong
+
+    async def _changes_at(self, chat_id: str, sequences: Iterable[int]) -> list[Item]:
+        return await self._stores.log.entries_at(ChatId(chat_id), {each for each in sequences if each})
 
     async def _user_facts(self, user_id: str) -> UserFacts:
         user = (await self._stores.users.users([user_id])).get(user_id)

@@ -33,8 +33,8 @@ class ChatFacts:
     log: LogFacts
     lost: Sequence[tuple[int, int]]
     """Ranges of sequences without an entry, also when looked for once more."""
-    unchanged: Sequence[int]
-    """Messages without their last change, also when read once more."""
+    wrong_changes: Mapping[int, int]
+    """Messages that tell of another last change than the entries do, also when read once more, and what they tell."""
     after: Item | None
     """The counter once more, after all else was read."""
     now: datetime
@@ -69,34 +69,61 @@ def counter(facts: ChatFacts) -> Iterator[Problem]:
 
 
 def ordinals(facts: ChatFacts) -> Iterator[Problem]:
-    """Each entry, and the counter, tells how many entries so far are no messages."""
-    for sequence in facts.log.wrong_others:
-        yield in_chat("others_wrong", facts.chat_id, "The entry miscounts what is no message.", sequence=sequence)
+    """Each entry, and the counter, tells how many entries so far are no messages.
+
+    Processes of a version before edits and reactions do not tell, so an upgrade may leave such messages.
+    """
+    is_whole = not facts.log.gaps and not facts.log.torn
+    for sequence, counted, right in facts.log.wrong_others:
+        detail = f"The entry tells of {counted or 0} entries so far that are no messages, there are {right}."
+        repair = partial(_correct_others, facts=facts, sequence=sequence, seen=counted, to=right)
+        yield in_chat(
+            "others_wrong",
+            facts.chat_id,
+            f"{detail} Repair: correct it.",
+            sequence=sequence,
+            repair=repair if is_whole else None,
+        )
     if facts.after is not None and facts.highest == facts.log.last and not facts.lost:
-        told = int(facts.after.get("others") or 0)
-        if told != facts.log.others:
-            detail = f"The counter tells of {told} entries that are no messages, there are {facts.log.others}."
-            yield in_chat("counter_others_wrong", facts.chat_id, f"{detail} Unread counts are wrong.")
+        counted = int(facts.after.get("others") or 0)
+        if counted != facts.log.others:
+            detail = f"The counter tells of {counted} entries that are no messages, there are {facts.log.others}."
+            yield in_chat(
+                "counter_others_wrong",
+                facts.chat_id,
+                f"{detail} Unread counts are wrong. Repair: correct it.",
+                repair=_correct_counter(facts) if is_whole else None,
+            )
 
 
 def targets(facts: ChatFacts) -> Iterator[Problem]:
     """An entry names an earlier message, and the message tells of its last change."""
     for sequence in facts.log.wrong_targets:
         yield in_chat("target_wrong", facts.chat_id, "The entry names no earlier message.", sequence=sequence)
-    for sequence in facts.unchanged:
-        detail = f"The message does not tell of its last change, {facts.log.changes[sequence]}."
+    for sequence, counted in facts.wrong_changes.items():
+        right = facts.log.changes.get(sequence, 0)
+        detail = f"The message tells of {counted} as its last change, it is {right}; clients ignore changes up to it."
         yield in_chat("last_change_wrong", facts.chat_id, detail, sequence=sequence)
+    for sequence in facts.log.remains:
+        detail = "The message is deleted and not empty: what was deleted is still stored."
+        yield in_chat("deleted_not_empty", facts.chat_id, detail, sequence=sequence)
 
 
 def member_count(facts: ChatFacts) -> Iterator[Problem]:
     """Skipped where somebody joined or left while the facts were read."""
     if facts.counter is None or facts.after is None or facts.counter.get("members") is None:
         return
-    told, names = int(facts.counter["members"]), ("members", "departures")
-    if told == len(facts.members) or any(facts.counter.get(name) != facts.after.get(name) for name in names):
+    counted = int(facts.counter["members"])
+    if counted == len(facts.members) or not _is_steady(facts, "members", "departures"):
         return
-    detail = f"The counter tells of {told} members, there are {len(facts.members)}. Repair: correct it."
-    yield in_chat("member_count_wrong", facts.chat_id, detail, repair=_count_members(facts, told))
+    detail = f"The counter tells of {counted} members, there are {len(facts.members)}. Repair: correct it."
+    yield in_chat("member_count_wrong", facts.chat_id, detail, repair=_count_members(facts, counted))
+
+
+def _is_steady(facts: ChatFacts, *names: str) -> bool:
+    """Whether the counter had the same values of these before and after all else was read."""
+    before, after = facts.counter or {}, facts.after or {}
+    return all(before.get(name) == after.get(name) for name in names)
 
 
 def keys(facts: ChatFacts) -> Iterator[Problem]:
@@ -136,13 +163,18 @@ def memberships(facts: ChatFacts) -> Iterator[Problem]:
 
 
 def owners(facts: ChatFacts) -> Iterator[Problem]:
+    """Erased people leave direct chats, and groups that hold nobody else."""
     if facts.chat is None:
         return
+    members, departed = len(facts.members), int((facts.after or {}).get("departures") or 0)
     owning = [str(each["user_id"]) for each in facts.members if each.get("role") == Role.OWNER]
-    if facts.chat.get("chat_type") == ChatType.GROUP and len(owning) != 1:
+    is_left = not members and departed
+    if facts.chat.get("chat_type") == ChatType.GROUP and len(owning) != 1 and not is_left:
         yield in_chat("owner_wrong", facts.chat_id, f"The group has {len(owning)} owners, not one.")
-    if facts.chat.get("chat_type") == ChatType.DIRECT and len(facts.members) != 2:
-        yield in_chat("direct_members", facts.chat_id, f"The direct chat has {len(facts.members)} members, not two.")
+    is_complete = members + departed == 2
+    if facts.chat.get("chat_type") == ChatType.DIRECT and not is_complete and _is_steady(facts, "departures"):
+        detail = f"The direct chat has {members} members, not two, and {departed} have been erased."
+        yield in_chat("direct_members", facts.chat_id, detail)
 
 
 def direct_claim(facts: ChatFacts) -> Iterator[Problem]:
@@ -216,20 +248,31 @@ def _raise_counter(facts: ChatFacts) -> Repair:
     )
 
 
-def _counted(facts: ChatFacts) -> dict[str, int]:
-    """What a counter tells besides its sequence; absent while there is nothing to count."""
-    log = facts.log
-    return (
-        {"others": log.others, "last_other": log.last_other, "last_message": log.message_before} if log.others else {}
+def _correct_counter(facts: ChatFacts) -> Repair:
+    return lambda stores: stores.chats.correct_counted(
+        ChatId(facts.chat_id), seen=facts.highest, counted=_all_counted(facts.log)
     )
 
 
-def _count_members(facts: ChatFacts, told: int) -> Repair:
-    return lambda stores: stores.chats.correct_members(ChatId(facts.chat_id), seen=told, to=len(facts.members))
+def _counted(facts: ChatFacts) -> dict[str, int]:
+    """What a counter tells besides its sequence; absent while there is nothing to count."""
+    return _all_counted(facts.log) if facts.log.others else {}
+
+
+def _all_counted(log: LogFacts) -> dict[str, int]:
+    return {"others": log.others, "last_other": log.last_other, "last_message": log.message_before}
+
+
+def _count_members(facts: ChatFacts, counted: int) -> Repair:
+    return lambda stores: stores.chats.correct_members(ChatId(facts.chat_id), seen=counted, to=len(facts.members))
 
 
 def _claim_direct(facts: ChatFacts, claim_id: str) -> Repair:
     return lambda stores: stores.chats.restore_direct_claim(claim_id, ChatId(facts.chat_id))
+
+
+async def _correct_others(stores: AuditStores, *, facts: ChatFacts, sequence: int, seen: int | None, to: int) -> None:
+    await stores.log.correct_others(ChatId(facts.chat_id), sequence, seen=seen, to=to)
 
 
 async def _restore_key(stores: AuditStores, *, entry: Item) -> None:

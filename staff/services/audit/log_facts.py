@@ -31,10 +31,15 @@ class LogFacts:
         self.last_message = 0
         self.message_before = 0
         """The last message before `last_other`."""
-        self.wrong_others: list[int] = []
+        self.wrong_others: list[tuple[int, int | None, int]] = []
+        """Sequences of entries that miscount what is no message, what they tell, and what is right."""
         self.wrong_targets: list[int] = []
         self.changes: dict[int, int] = {}
         """The last entry that changed each message."""
+        self.counted: dict[int, int] = {}
+        """The `last_change` of each message that tells of one."""
+        self.remains: list[int] = []
+        """Messages that are deleted and not empty."""
         self._no_messages: set[int] = set()
 
     def see(self, entries: Iterable[Item]) -> None:
@@ -59,8 +64,13 @@ class LogFacts:
             self.last_other = sequence
             self.message_before = self.last_message
             self._no_messages.add(sequence)
-        if int(entry.get("others") or 0) != self.others:
-            self.wrong_others.append(sequence)
+        if change := entry.get("last_change"):
+            self.counted[sequence] = int(change)
+        if entry.get("deleted_at") and is_not_empty(entry):
+            self.remains.append(sequence)
+        counted = entry.get("others")
+        if int(counted or 0) != self.others:
+            self.wrong_others.append((sequence, counted, self.others))
         if target is not None:
             if not 1 <= int(target) < sequence or int(target) in self._no_messages:
                 self.wrong_targets.append(sequence)
@@ -72,8 +82,20 @@ class LogFacts:
         second = int(self._now.timestamp())
         self.keys |= {key["client_message_id"]: key for key in keys if int(key.get("ttl") or 0) > second}
 
+    @property
+    def doubtful(self) -> list[int]:
+        """Messages that tell of another last change than the entries do, as far as they were read."""
+        changed = self.changes.keys() | self.counted.keys()
+        return sorted(each for each in changed if self.counted.get(each, 0) != self.changes.get(each, 0))
+
     def missing(self, counter: int) -> Iterator[tuple[int, int]]:
         """The ranges of sequences that the counter has given out and no entry has."""
         yield from self.gaps
         if self.last < counter:
             yield self.last + 1, counter
+
+
+def is_not_empty(entry: Item) -> bool:
+    """Whether a message has something that its deletion removes."""
+    reactions = any(name.startswith("reaction:") for name in entry)
+    return bool(entry.get("content") or entry.get("mentions") or reactions)

@@ -33,7 +33,9 @@ class Demand:
 class Measured:
     """What one process needs, as measured, and what it is given.
 
-    CPU and commands: W6 at 600 messages a second, chats of five, with acknowledgements and reconnects; memory: W4.
+    CPU and commands: W6 at 600 messages a second, chats of five, with acknowledgements and reconnects; memory: W4. The
+    hand-over: two processes on one machine, 280 messages a second into fifty chats at home at the other one, beside the
+    same messages at home; so few share no batch, as among many processes.
     """
 
     source: str = "bench/results/2026-11-17T163523-all.json"
@@ -42,6 +44,10 @@ class Measured:
     fanout_ms: float = 0.33
     redis_commands: float = 1.85
     """commands a message"""
+    handed_ms: float = 0.8
+    """milliseconds of CPU a message that is handed over, in both processes"""
+    handed_redis_commands: float = 2.0
+    """its batch and the answer"""
     connection_kib: float = 30.0
     core: float = 0.6
     """share of a core that a process may use at the peak: the rest is for reconnects and a lost neighbour"""

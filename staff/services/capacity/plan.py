@@ -10,6 +10,8 @@ GB = 10**9
 
 # DynamoDB: https://docs.aws.amazon.com/amazondynamodb (a write unit is 1 KB, a strong read 4 KB, a transaction twice).
 WRITE_BYTES, READ_BYTES, TRANSACTION = 1_024, 4_096, 2
+MARK_WRITES, MARK_READS = 1, 2
+"""Of a mark: its conditional update; before it, the membership and the chat's counter, strongly consistent."""
 ITEM_OVERHEAD = 100
 MESSAGE_BYTES, KEY_BYTES, EVENT_BYTES, FRAME_BYTES = 250, 230, 480, 330
 """Of an item, an event and a frame without its text."""
@@ -57,8 +59,8 @@ class Plan:
 
     @property
     def webs(self) -> int:
-        """As CPU and connections need, and one more, which may be lost."""
-        by_cpu = self.messages * self.measured.web_ms / 1000 / self.measured.core
+        """As CPU and connections need, if every message is handed over, and one more, which may be lost."""
+        by_cpu = self.messages * (self.measured.web_ms + self.measured.handed_ms) / 1000 / self.measured.core
         return math.ceil(max(by_cpu, self.connections / self.measured.connections, 1)) + 1
 
     @property
@@ -99,9 +101,10 @@ class Plan:
 
     @property
     def redis_commands(self) -> float:
-        """Deliveries, and the registry of connections."""
+        """Deliveries, messages handed over, and the registry of connections."""
         registry = self.connections / REFRESH_SECONDS * REFRESH_COMMANDS
-        return self.messages * self.measured.redis_commands + registry
+        handed = self.handed_share * self.measured.handed_redis_commands
+        return self.messages * (self.measured.redis_commands + handed) + registry
 
     @property
     def redis_gib(self) -> float:
@@ -123,20 +126,29 @@ class Plan:
         return TRANSACTION * (item + 1 + 1)
 
     @property
+    def daily_marks(self) -> float:
+        """The marks that are written: one for a message at each receiver who is online, as received, or as read where
+        the chat is open; at a visit two for each chat with news, what has arrived and what is read.
+        """
+        live = (self.demand.members - 1) * self.demand.online
+        visits = self.demand.visits * self.demand.news * 2
+        return self.demand.dau * (self.demand.messages * live + visits)
+
+    @property
     def daily_writes(self) -> float:
-        """Messages, and a watermark for each receiver: at once where one is online, else at the next visit."""
-        live = (self.demand.members - 1) * self.demand.online * TRANSACTION
-        visits = self.demand.visits * self.demand.news * TRANSACTION
-        return self.demand.dau * (self.demand.messages * (self.message_units + live) + visits)
+        return self.demand.dau * self.demand.messages * self.message_units + self.daily_marks * MARK_WRITES
 
     @property
     def daily_reads(self) -> float:
-        """Before a message: membership, key and counter. At a visit: the inbox and a page of each chat with news."""
+        """Before a message: membership, key and counter. Before a mark: membership and counter. At a visit: the inbox
+        and a page of each chat with news.
+        """
         before_a_message = 3
         inbox = 1 + 3 * self.demand.chats
         unread = self.demand.messages * self.demand.members / max(self.demand.visits, 1)
         pages = self.demand.news + unread * (MESSAGE_BYTES + self.demand.content) / READ_BYTES
-        return self.demand.dau * (self.demand.messages * before_a_message + self.demand.visits * (inbox + pages))
+        people = self.demand.messages * before_a_message + self.demand.visits * (inbox + pages)
+        return self.demand.dau * people + self.daily_marks * MARK_READS
 
     @property
     def write_units(self) -> float:

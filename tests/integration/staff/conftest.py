@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,8 +18,11 @@ from config.wiring.web import Web
 from foundation.kernel.loops import ServiceLoop
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.kafka import EventProducer, KafkaOptions
+from tests.app_patterns import app_patterns
 from tests.integration.staff.deployment import Deployment
 from tests.integration.staff.site import Site, populated, running_web
+
+__all__ = ["app_patterns"]
 
 _numbers = itertools.count()
 
@@ -68,9 +72,22 @@ def site(db: None, staff_web: Web) -> Site:
     return populated(staff_web)
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with a migrated database for the audit log, to be copied."""
+    directory = tmp_path_factory.mktemp("migrated")
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings.embedded", "DATA_DIR": str(directory)}
+    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    subprocess.run(command, env=environment, timeout=60, check=True)
+    return directory
+
+
 @pytest.fixture
-def manage(database: Database, dynamodb_url: str, kafka_servers: str, redis_url: str, tmp_path: Path) -> Manage:
-    """Runs a command as an operator does, with a migrated database for the audit log."""
+def manage(
+    database: Database, dynamodb_url: str, kafka_servers: str, redis_url: str, migrated: Path, tmp_path: Path
+) -> Manage:
+    """Runs a command as an operator does."""
+    shutil.copytree(migrated, tmp_path, dirs_exist_ok=True)
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "config.settings.embedded",
@@ -92,5 +109,4 @@ def manage(database: Database, dynamodb_url: str, kafka_servers: str, redis_url:
             check=False,
         )
 
-    assert run("migrate", "--verbosity", "0").returncode == 0
     return run

@@ -17,7 +17,7 @@ from accounts.stores.users import UserStore
 from chats.domain import ChatDraft, ChatType
 from config.wiring.commands import clients
 from config.wiring.recovery import recovery
-from config.wiring.staff import desk_of
+from config.wiring.staff import staff_services_of
 from config.wiring.web import Web
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import Database
@@ -83,7 +83,7 @@ def running_web(
 def staff_urls(web: Web, *, requires_totp: bool) -> ModuleType:
     urls = ModuleType("urls_of_staff")
     urls.urlpatterns = [  # type: ignore[attr-defined]
-        path("admin/", StaffSite(desk_of(web), requires_totp=requires_totp).urls)
+        path("admin/", StaffSite(staff_services_of(web), requires_totp=requires_totp).urls)
     ]
     urls.handler404 = "foundation.rest.problems.not_found"  # type: ignore[attr-defined]
     return urls

@@ -106,6 +106,50 @@ class TestAccounts:
         assert (found.actor, found.target, found.source) == ("alan", "alan", "127.0.0.1")
 
 
+class TestTheLastSuperuser:
+    @pytest.fixture
+    def grace(self, client: Client) -> User:
+        """The account of `client`, the only superuser."""
+        return User.objects.get(username="grace")
+
+    @pytest.mark.parametrize("name", ["is_active", "is_staff", "is_superuser"])
+    def test_it_keeps_what_it_needs_to_manage_accounts(self, client: Client, grace: User, name: str) -> None:
+        answer = change(client, grace, **{"is_superuser": "on", name: ""})
+        assert "Make another account an active superuser" in answer.content.decode()
+        assert getattr(User.objects.get(pk=grace.pk), name)
+        assert records() == []
+
+    def test_it_is_not_deleted(self, client: Client, grace: User) -> None:
+        answer = client.get(delete(client, grace).url)
+        assert "Make another account an active superuser" in answer.content.decode()
+        assert User.objects.filter(pk=grace.pk).exists()
+        assert records() == []
+
+    def test_it_keeps_a_password(self, client: Client, grace: User) -> None:
+        answer = change_password(client, grace, usable_password="false")
+        assert "Make another account an active superuser" in answer.content.decode()
+        assert User.objects.get(pk=grace.pk).has_usable_password()
+        assert change_password(client, grace).status_code == 302
+
+    def test_its_other_fields_change(self, client: Client, grace: User) -> None:
+        assert change(client, grace, is_superuser="on", first_name="Grace").status_code == 302
+        assert User.objects.get(pk=grace.pk).first_name == "Grace"
+
+    @pytest.mark.parametrize("lacks", ["is_active", "is_staff", "is_superuser"])
+    def test_an_account_that_cannot_manage_others_is_no_replacement(
+        self, client: Client, grace: User, lacks: str
+    ) -> None:
+        alan = User.objects.create_superuser("alan", password=PASSWORD)
+        User.objects.filter(pk=alan.pk).update(**{lacks: False})
+        delete(client, grace)
+        assert User.objects.filter(pk=grace.pk).exists()
+
+    def test_with_a_second_superuser_the_first_may_leave(self, client: Client, grace: User) -> None:
+        User.objects.create_superuser("alan", password=PASSWORD)
+        assert change(client, grace, is_superuser="on", is_active="").status_code == 302
+        assert not User.objects.get(pk=grace.pk).is_active
+
+
 class TestReasons:
     @pytest.mark.parametrize("reason", ["", "   ", "x" * 1001])
     def test_without_one_nothing_is_done(self, client: Client, alan: User, reason: str) -> None:

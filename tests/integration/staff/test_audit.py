@@ -110,6 +110,14 @@ def tear_message(scene: Scene) -> None:
     scene.deployment.change(MessageModel, (scene.chat_id, 2), content=None)
 
 
+def empty_time(scene: Scene) -> None:
+    scene.deployment.change(MessageModel, (scene.chat_id, 2), created_at="")
+
+
+def invent_time(scene: Scene) -> None:
+    scene.deployment.change(MessageModel, (scene.chat_id, 2), created_at="yesterday")
+
+
 def lose_chat(scene: Scene) -> None:
     scene.deployment.drop(ChatModel, scene.chat_id)
 
@@ -138,6 +146,22 @@ def miscount_others(scene: Scene) -> None:
     scene.deployment.change(MessageModel, (scene.chat_id, 2), others=5)
 
 
+def miscount_and_lose(scene: Scene) -> None:
+    """What the lost entry was cannot be told, so neither can the right count."""
+    scene.deployment.change(MessageModel, (scene.chat_id, 3), others=5)
+    lose_message(scene)
+
+
+def store_by_an_older_process(scene: Scene) -> None:
+    """It counts messages only."""
+    draft = Draft(
+        scene.chat_id, scene.bob.user_id, "r", "", kind=Kind.REACTION, target=1, emoji="👍", action=Action.ADD
+    )
+    scene.deployment.submit(draft)
+    message = scene.deployment.send(scene.chat_id, scene.ann.user_id)
+    scene.deployment.change(MessageModel, (scene.chat_id, message.sequence), others=None)
+
+
 def miscount_others_at_the_counter(scene: Scene) -> None:
     scene.deployment.change(CounterModel, (scene.chat_id,), others=3)
 
@@ -156,6 +180,20 @@ def forget_the_change(scene: Scene) -> None:
     edit(scene, target=1)
 
 
+def tell_of_a_change_to_come(scene: Scene) -> None:
+    scene.deployment.change(MessageModel, (scene.chat_id, 2), last_change=9)
+
+
+def tell_of_a_change_of_another(scene: Scene) -> None:
+    scene.deployment.change(MessageModel, (scene.chat_id, 1), last_change=3)
+
+
+def delete_without_emptying(scene: Scene) -> None:
+    draft = Draft(scene.chat_id, scene.ann.user_id, "d", kind=Kind.DELETION, target=2)
+    scene.deployment.submit(draft)
+    scene.deployment.change(MessageModel, (scene.chat_id, 2), content="still there")
+
+
 REPAIRED: list[tuple[Damage, str]] = [
     (lower_counter, "counter_behind"),
     (drop_counter, "counter_missing"),
@@ -168,19 +206,26 @@ REPAIRED: list[tuple[Damage, str]] = [
     (overshoot_read_mark, "mark_out_of_range"),
     (leave_membership, "membership_without_chat"),
     (miscount_members, "member_count_wrong"),
+    (miscount_others, "others_wrong"),
+    (store_by_an_older_process, "others_wrong"),
+    (miscount_others_at_the_counter, "counter_others_wrong"),
 ]
 REPORTED: list[tuple[Damage, str]] = [
     (lose_message, "entry_missing"),
     (tear_message, "entry_torn"),
+    (empty_time, "entry_torn"),
+    (invent_time, "entry_torn"),
     (lose_chat, "chat_missing"),
     (lose_member, "direct_members"),
     (take_phone_claim, "phone_claim_wrong"),
     (take_direct_claim, "direct_claim_wrong"),
     (lose_account, "user_missing"),
-    (miscount_others, "others_wrong"),
-    (miscount_others_at_the_counter, "counter_others_wrong"),
+    (miscount_and_lose, "others_wrong"),
     (edit_nothing, "target_wrong"),
     (forget_the_change, "last_change_wrong"),
+    (tell_of_a_change_to_come, "last_change_wrong"),
+    (tell_of_a_change_of_another, "last_change_wrong"),
+    (delete_without_emptying, "deleted_not_empty"),
 ]
 
 
@@ -241,6 +286,40 @@ def test_a_group_without_an_owner_is_reported(scene: Scene) -> None:
     scene.deployment.change(MembershipModel, (group, scene.ann.user_id), role="member")
     scope = AuditScope(chat_ids=[group])
     assert found(scene.deployment.recovery.run(scene.deployment.recovery.auditor.run(scope))) == ["owner_wrong"]
+
+
+class TestErasedPeople:
+    def test_their_chats_have_no_problem(self, scene: Scene) -> None:
+        """A direct chat keeps the other; a group that holds nobody else is left empty."""
+        group = scene.deployment.group(scene.ann.user_id)
+        for chat_id in (scene.chat_id, group):
+            scene.deployment.chats.records.end_membership(chat_id, scene.ann.user_id)
+        scope = AuditScope(chat_ids=[scene.chat_id, group])
+        assert found(scene.deployment.recovery.run(scene.deployment.recovery.auditor.run(scope))) == []
+
+    def test_both_may_be_gone_from_a_direct_chat(self, scene: Scene) -> None:
+        for person in (scene.ann, scene.bob):
+            scene.deployment.chats.records.end_membership(scene.chat_id, person.user_id)
+        assert found(scene.audit()) == []
+
+    def test_ending_a_membership_again_counts_it_once(self, scene: Scene) -> None:
+        for _ in range(2):
+            scene.deployment.chats.records.end_membership(scene.chat_id, scene.ann.user_id)
+        assert found(scene.audit()) == []
+
+    def test_a_chat_without_a_count_of_members_loses_one_too(self, scene: Scene) -> None:
+        scene.deployment.change(CounterModel, (scene.chat_id,), members=None)
+        scene.deployment.chats.records.end_membership(scene.chat_id, scene.ann.user_id)
+        left = scene.deployment.chats.records.list_members(scene.chat_id, limit=5).memberships
+        assert [member.user_id for member in left] == [scene.bob.user_id]
+        assert found(scene.audit()) == []
+
+    def test_a_count_of_before_the_count_moved_with_them_is_repaired(self, scene: Scene) -> None:
+        scene.deployment.chats.records.end_membership(scene.chat_id, scene.ann.user_id)
+        scene.deployment.change(CounterModel, (scene.chat_id,), members=2)
+        assert found(scene.audit()) == ["member_count_wrong"]
+        assert scene.audit(repair=True).is_clean
+        assert found(scene.audit()) == []
 
 
 class TestCommand:

@@ -12,7 +12,7 @@ from django.test import Client, override_settings
 from django_otp.oath import TOTP
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from config.wiring.staff import desk_of
+from config.wiring.staff import staff_services_of
 from config.wiring.web import Web
 from foundation.stores.errors import StoreUnavailable
 from staff.models import AuditRecord
@@ -20,12 +20,19 @@ from staff.services import login_attempts
 from tests.integration.staff.site import PASSWORD, Site, staff_urls
 
 _names = (f"grace{number}" for number in itertools.count())
+_addresses = (f"192.0.2.{number}" for number in range(1, 255))
 
 
 @pytest.fixture
 def name(db: None) -> str:
     """A superuser's name, new in every test, because Redis remembers attempts."""
     return User.objects.create_superuser(next(_names), password=PASSWORD).username
+
+
+@pytest.fixture
+def stranger() -> Client:
+    """A browser with an address of its own, which has made no attempts."""
+    return Client(REMOTE_ADDR=next(_addresses))
 
 
 @pytest.fixture
@@ -47,6 +54,12 @@ def token_of(device: TOTPDevice) -> str:
 
 def is_inside(client: Client) -> bool:
     return client.get("/admin/people/").status_code == 200
+
+
+def refusals(name: str) -> list[str]:
+    """Why logins to this account were refused, by the audit log, oldest first."""
+    found = AuditRecord.objects.filter(actor=name, target=name, action="log_in_failed")
+    return list(found.order_by("pk").values_list("reason", flat=True))
 
 
 class TestPassword:
@@ -116,6 +129,15 @@ class TestSecondFactor:
             assert answer.status_code == 200
             assert 'href="/admin/totp/"' not in answer.content.decode()
 
+    def test_two_keys_that_tabs_made_at_once_are_one_enrolment(self, site: Site, strict: None, name: str) -> None:
+        client, user = Client(), User.objects.get(username=name)
+        log_in(client, name)
+        first, _ = [TOTPDevice.objects.create(user=user, confirmed=False) for _ in range(2)]
+        assert client.get("/admin/totp/").context["uri"] == first.config_url
+        assert client.post("/admin/totp/", {"otp_token": token_of(first)}).status_code == 302
+        assert is_inside(client)
+        assert TOTPDevice.objects.get(user=user) == first
+
     def test_strangers_cannot_enrol(self, site: Site, strict: None) -> None:
         assert Client().get("/admin/totp/").status_code == 302
         assert not TOTPDevice.objects.exists()
@@ -151,7 +173,7 @@ class TestAttempts:
         def away(*_: object) -> None:
             raise StoreUnavailable("no Redis")
 
-        monkeypatch.setattr(desk_of(site.web).attempts._limiter, "take_all", away)
+        monkeypatch.setattr(staff_services_of(site.web).attempts._limiter, "take_all", away)
         assert not log_in(Client(), name)
 
 
@@ -163,6 +185,30 @@ class TestRecords:
         client.post("/admin/logout/")
         actions = list(AuditRecord.objects.filter(actor=name).values_list("action", flat=True))
         assert actions == ["log_out", "log_in", "log_in_failed"]
+
+    def test_a_right_password_without_its_code_or_without_staff_status_is_recorded(
+        self, site: Site, stranger: Client, name: str
+    ) -> None:
+        TOTPDevice.objects.create(user=User.objects.get(username=name))
+        log_in(stranger, name)
+        log_in(stranger, name, token="000000")
+        User.objects.create_user(mallory := f"{name}-mallory", password=PASSWORD)
+        log_in(stranger, mallory)
+        assert refusals(name) == ["a password without the one-time code"] * 2
+        assert refusals(mallory) == ["the password of an account that is not staff"]
+
+    def test_of_attempts_over_the_limit_only_the_first_is_recorded(
+        self, site: Site, stranger: Client, name: str
+    ) -> None:
+        for _ in range(login_attempts.PER_ACCOUNT.burst + 5):
+            log_in(stranger, name, password="wrong")
+        recorded = refusals(name)
+        assert recorded[:-1] == ["wrong name or password"] * login_attempts.PER_ACCOUNT.burst
+        assert recorded[-1].startswith("too many attempts")
+
+    def test_a_form_without_a_password_is_no_attempt(self, site: Site, stranger: Client, name: str) -> None:
+        log_in(stranger, name, password="")
+        assert refusals(name) == []
 
     def test_the_cookie_is_for_the_admin_pages_alone(self, site: Site, name: str) -> None:
         client = Client()

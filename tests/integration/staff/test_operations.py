@@ -11,8 +11,9 @@ from foundation.kernel.events import MESSAGES_PERSISTED
 from foundation.stores.dynamodb import Database, DynamoDBOptions
 from foundation.stores.kafka import ConsumerGroup, EventConsumer, EventLogAdmin, KafkaOptions
 from foundation.stores.redis.client import RedisOptions, connect
+from staff.services.access import FANOUT_PATTERNS, staff_patterns
 from staff.services.deploy_checks import Deployment as Target
-from staff.services.deploy_checks import check
+from staff.services.deploy_checks import Role, check
 from tests.doubles import SettableClock, eventually
 from tests.integration.staff.conftest import Manage
 from tests.integration.staff.deployment import Deployment
@@ -64,7 +65,7 @@ class TestCheckDeploy:
             redis=connect(RedisOptions(url=redis_url)),
             clock=SettableClock(),
             is_embedded=True,
-            may_write=True,
+            role=Role(staff_patterns(), may_write=True, may_describe=True),
         )
 
     def kinds(self, target: Target) -> list[str]:
@@ -74,7 +75,16 @@ class TestCheckDeploy:
         assert self.kinds(target) == ["settings", "clocks"]
 
     def test_a_role_that_may_write_is_wrong_for_the_fanout(self, target: Target) -> None:
-        assert self.kinds(replace(target, may_write=False)).count("iam") == len(TABLES)
+        assert self.kinds(replace(target, role=Role(FANOUT_PATTERNS))).count("iam") == len(TABLES)
+
+    def test_trying_what_a_role_may_changes_nothing(self, target: Target) -> None:
+        def stored() -> list[int]:
+            names = [target.database.table_name(table) for table in TABLES]
+            return [target.database.call("Scan", {"TableName": name})["Count"] for name in names]
+
+        before = stored()
+        check(target)
+        assert stored() == before
 
     def test_missing_tables_and_engines_that_are_away_are_told_in_sentences(
         self, target: Target, dynamodb_options: DynamoDBOptions

@@ -5,17 +5,26 @@ import json
 import re
 import zipfile
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 
+from accounts.models import UserModel
+from chats.domain import ChatDraft, ChatType, Role
 from config.wiring.demo import demo_of
-from config.wiring.staff import desk_of
+from config.wiring.staff import staff_services_of
 from delivery.domain import Mark
+from delivery.stores.gateways import GatewayDirectory
 from foundation.kernel.ids import UserId
+from foundation.stores.errors import StoreUnavailable
 from messaging.domain import Action, Draft, Kind
+from messaging.services.committer import SendRateLimiter
 from staff.models import AuditRecord
-from tests.integration.staff.site import Site
+from staff.services import erasure
+from staff.services.audit.auditor import AuditScope
+from tests.integration.staff.site import Site, populated
 
 ANYBODY = ("nobody", "support", "moderator", "operator")
 PAGES = {
@@ -140,6 +149,19 @@ class TestPeople:
         for query in (site.phone_number, site.ada):
             assert site.person_page in client.get("/admin/people/", {"q": query}).content.decode()
 
+    def test_a_number_is_found_as_people_write_it(self, site: Site) -> None:
+        client, number = client_of(site, "support"), site.phone_number
+        spaced = f"{number[:3]} ({number[3:6]}) {number[6:9]}-{number[9:]}"
+        for address in (f"?q={number}", f"?q={number[1:]}", f"?q={quote(spaced)}", f"?q={quote(number)}"):
+            assert site.person_page in client.get(f"/admin/people/{address}").content.decode()
+
+    def test_the_page_of_a_number_is_that_of_its_owner(self, site: Site) -> None:
+        client, by_number = client_of(site, "moderator"), f"/admin/people/{site.phone_number}/"
+        assert client.get(by_number)["Location"] == site.person_page
+        answer = client.post(by_number, {"action": "revoke_sessions", "reason": "lost"}, follow=True)
+        assert "1 sessions were revoked" in answer.content.decode()
+        assert site.web.accounts.sessions.list_sessions(site.ada, limit=10) == ([], None)
+
     @pytest.mark.parametrize("query", ["+49", "user_x", "phone#+14155550123", "<script>", "\ud7ff", "a" * 3000])
     def test_anything_else_finds_nobody(self, site: Site, query: str) -> None:
         answer = client_of(site, "support").get("/admin/people/", {"q": query})
@@ -156,6 +178,23 @@ class TestPeople:
         assert site.session.session_id in page
         assert site.chat_id in page
         assert "a private word" not in page
+
+    def test_without_redis_only_the_connections_are_missing(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        def away(*_: object) -> None:
+            raise StoreUnavailable("Redis does not answer")
+
+        monkeypatch.setattr(GatewayDirectory, "connections_of", away)
+        answer = client_of(site, "support").get(site.person_page)
+        assert answer.status_code == 200
+        assert "Redis does not answer" in answer.content.decode()
+        assert site.session.session_id in answer.content.decode()
+
+    def test_a_service_that_does_not_answer_is_a_503(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        def hang(*_: object) -> None:
+            raise TimeoutError
+
+        monkeypatch.setattr(GatewayDirectory, "connections_of", hang)
+        assert client_of(site, "support").get(site.person_page).status_code == 503
 
     def test_a_session_is_revoked(self, site: Site) -> None:
         client = client_of(site, "support")
@@ -184,6 +223,10 @@ class TestPeople:
         assert client.post(site.person_page, body).status_code == 422
         assert site.web.accounts.records.find(site.ada) is not None
 
+    @pytest.mark.parametrize("query", ["sessions_after=x", f"sessions_after={'x' * 3000}", "chats_after=x"])
+    def test_made_up_positions_are_refused(self, site: Site, query: str) -> None:
+        assert client_of(site, "support").get(f"{site.person_page}?{query}").status_code == 400
+
     def test_somebody_who_does_not_exist_is_a_404(self, site: Site) -> None:
         client = client_of(site, "operator")
         assert client.get("/admin/people/user_01KG7Y4QZ8M3T5V6W7X8Y9Z0A1/").status_code == 404
@@ -203,16 +246,41 @@ class TestErasure:
         assert marks.watermarks == []
         left = web.chats.records.list_members(site.chat_id, limit=10).memberships
         assert [member.user_id for member in left] == [site.bob]
-        entries = desk_of(web).list_entries(site.chat_id, 1, 1)
+        entries = staff_services_of(web).list_entries(site.chat_id, 1, 1)
         assert [(entry["sequence"], entry["sender_id"]) for entry in entries] == [(1, site.ada)]
+
+    def test_an_audit_finds_nothing_afterwards(self, site: Site) -> None:
+        act(client_of(site, "operator"), site, "erase")
+        recovery = staff_services_of(site.web).recovery()
+        report = recovery.run(recovery.auditor.run(AuditScope(chat_ids=[site.chat_id], user_ids=[site.bob])))
+        assert report.findings == []
 
     def test_messages_are_redacted_where_the_operator_has_set_so(
         self, site: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        desk = desk_of(site.web)
-        monkeypatch.setattr(desk.people._erasure, "_moderation", desk.moderation)
+        services = staff_services_of(site.web)
+        monkeypatch.setattr(services.people._erasure, "_moderation", services.moderation)
         act(client_of(site, "operator"), site, "erase")
-        assert [entry["content"] for entry in desk.list_entries(site.chat_id, 1, 2)] == ["", ""]
+        assert [entry["content"] for entry in services.list_entries(site.chat_id, 1, 2)] == ["", ""]
+
+    def test_the_longest_standing_member_owns_the_group_then_wherever_the_list_has_it(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(erasure, "PAGE", 1)
+        chats, early, late = site.web.chats, *sorted([site.bob, populated(site.web).bob], reverse=True)
+        group = chats.creation.create(site.ada, ChatDraft(ChatType.GROUP, "Group", ())).state.chat.chat_id
+        for user_id in (early, late):
+            chats.members.add(group, site.ada, user_id, Role.MEMBER)
+        act(client_of(site, "operator"), site, "erase")
+        members = chats.records.list_members(group, limit=10).memberships
+        assert {each.user_id: each.role for each in members} == {early: Role.OWNER, late: Role.MEMBER}
+
+    def test_an_account_whose_claim_is_lost_is_erased_too(self, site: Site) -> None:
+        database = site.web.clients.database
+        claim = {"user_id": {"S": f"phone#{site.phone_number}"}}
+        database.call("DeleteItem", {"TableName": database.table_name(UserModel), "Key": claim})
+        assert act(client_of(site, "operator"), site, "erase").status_code == 302
+        assert site.web.accounts.records.find(site.ada) is None
 
     def test_the_number_is_free_for_a_new_account(self, site: Site) -> None:
         act(client_of(site, "operator"), site, "erase")
@@ -244,12 +312,27 @@ class TestChats:
     def test_a_moderator_deletes_a_message_for_everybody(self, site: Site) -> None:
         client = client_of(site, "moderator")
         assert act(client, site, "delete_entry").status_code == 302
-        deletion, message = desk_of(site.web).list_entries(site.chat_id, 1, 2)
+        deletion, message = staff_services_of(site.web).list_entries(site.chat_id, 1, 2)
         assert (deletion["kind"], deletion["target"]) == ("deletion", 1)
         assert (message["content"], "deleted_at" in message) == ("", True)
         assert (
             client.post(site.chat_page, {"action": "delete_entry", "sequence": "2", "reason": "x"}).status_code == 404
         )
+
+    def test_a_message_of_somebody_who_is_erased_is_deleted_in_a_direct_chat_too(self, site: Site) -> None:
+        operator = client_of(site, "operator")
+        act(operator, site, "erase")
+        assert act(operator, site, "delete_entry").status_code == 302
+        assert [entry["content"] for entry in staff_services_of(site.web).list_entries(site.chat_id, 1, 2)] == ["", ""]
+
+    def test_a_message_of_somebody_who_has_used_up_the_limit_of_sends_is_deleted(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        limiter = SendRateLimiter(rate=1e-6, burst=1)
+        limiter.take(site.ada)
+        monkeypatch.setattr(site.web.messaging.committer, "_limiter", limiter)
+        assert act(client_of(site, "moderator"), site, "delete_entry").status_code == 302
+        assert AuditRecord.objects.filter(action="delete_entry_failed").count() == 0
 
     def test_an_operator_checks_a_chat_against_itself_and_kafka(self, site: Site) -> None:
         answer = act(client_of(site, "operator"), site, "check")
@@ -257,9 +340,12 @@ class TestChats:
         assert 'id="findings"' in answer.content.decode()
         assert "Nothing found" in answer.content.decode()
 
-    @pytest.mark.parametrize("query", ["before=x", "after=-1", "before=99999999999999999999", "members_after=x"])
-    def test_made_up_positions_are_no_server_errors(self, site: Site, query: str) -> None:
-        assert client_of(site, "support").get(f"{site.chat_page}?{query}").status_code < 500
+    @pytest.mark.parametrize(
+        "query",
+        ["before=x", "after=-1", "before=99999999999999999999", "members_after=x", f"members_after={'x' * 3000}"],
+    )
+    def test_made_up_positions_are_refused(self, site: Site, query: str) -> None:
+        assert client_of(site, "support").get(f"{site.chat_page}?{query}").status_code == 400
 
 
 class TestEveryPage:
@@ -288,6 +374,11 @@ class TestEveryPage:
         assert f'<a href="{site.person_page}">{site.ada}</a>' in page
         assert f'<a href="{site.chat_page}">{site.chat_id}</a>' in page
         assert f"<td>{GATEWAY}</td>" in page
+
+    def test_no_page_leads_outside(self, site: Site) -> None:
+        client = site.client(is_superuser=True)
+        kind = ContentType.objects.get(app_label="staff", model="staff")
+        assert client.get(f"/admin/r/{kind.pk}/1/").status_code == 404
 
     def test_the_audit_log_cannot_be_changed(self, site: Site) -> None:
         client = site.client(is_superuser=True)

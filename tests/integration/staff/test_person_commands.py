@@ -54,6 +54,31 @@ class TestPersonCommands:
         actors = {actor.partition(":")[0] for actor, *_ in audit_log(tmp_path)}
         assert (actors, [row[1] for row in audit_log(tmp_path)]) == ({"os"}, ["export", "erase"])
 
+    def test_an_export_that_fails_leaves_no_file_and_can_be_repeated(
+        self, manage: Manage, ada: str, tmp_path: Path
+    ) -> None:
+        directory = tmp_path / "exports"
+        directory.mkdir()
+        common = ("export_person", ADA, "--output", str(directory / "ada.zip"), "--reason")
+        refused = manage(*common, "x" * 1001)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+        assert list(directory.iterdir()) == []
+        assert manage(*common, "asked").returncode == 0
+        (file,) = directory.iterdir()
+        assert (zipfile.ZipFile(file).testzip(), file.stat().st_mode & 0o777) == (None, 0o600)
+
+    def test_an_export_overwrites_nothing_and_needs_its_directory(
+        self, manage: Manage, ada: str, tmp_path: Path
+    ) -> None:
+        taken = tmp_path / "taken.zip"
+        taken.write_text("mine")
+        for path in (taken, tmp_path / "nowhere" / "ada.zip"):
+            refused = manage("export_person", ADA, "--reason", "asked", "--output", str(path))
+            assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+            assert str(path) in refused.stderr
+        assert taken.read_text() == "mine"
+        assert audit_log(tmp_path) == []
+
     def test_nobody_is_exit_code_1_and_no_reason_is_2(self, manage: Manage, ada: str, tmp_path: Path) -> None:
         nobody = manage("suspend", "+14155550199", "--reason", "spam")
         assert (nobody.returncode, nobody.stderr.strip()) == (1, "CommandError: There is no such user")
@@ -69,3 +94,9 @@ class TestPersonCommands:
         assert refused.returncode == 2
         assert "manage.py migrate" in refused.stderr
         assert UserRecords(UserStore(database)).get(ada).suspended_at is None
+
+    def test_staff_totp_without_the_database_is_one_sentence(self, manage: Manage, tmp_path: Path) -> None:
+        (tmp_path / "staff.sqlite3").unlink()
+        refused = manage("staff_totp", "grace")
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+        assert "manage.py migrate" in refused.stderr

@@ -7,7 +7,7 @@ from django.core.management import call_command
 from foundation.kernel.errors import Conflict, Invalid
 from staff.models import AuditRecord
 from staff.permissions import GROUPS
-from staff.services.audit_log import Act, Actor, command_actor, record, recorded
+from staff.services.audit_log import Act, Actor, command_actor, list_records, record, recorded
 from tests.doubles import SettableClock
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,13 @@ class TestRecord:
             {"ticket": 7},
         )
 
-    @pytest.mark.parametrize("reason", ["", "  \n", "x" * 1001])
+    def test_nul_which_postgresql_refuses_is_left_out(self) -> None:
+        record(Act(ACTOR, "drain", "gw\0", "sp\0am", {"session_id": "\0sess"}))
+        found = AuditRecord.objects.get()
+        assert (found.target, found.reason, found.details) == ("gw", "spam", {"session_id": "sess"})
+        assert list_records(about="g\0w", limit=1) == [found]
+
+    @pytest.mark.parametrize("reason", ["", "  \n", "\0", "x" * 1001])
     def test_without_a_usable_reason_nothing_is_done(self, reason: str) -> None:
         done = False
         with pytest.raises(Invalid), recorded(Act(ACTOR, "suspend", "user_1", reason)):

@@ -27,7 +27,7 @@ class TestProcesses:
         assert plan(dau=100_000, online=1, messages=1).webs == 11
 
     def test_there_are_as_many_as_the_messages_need_and_a_spare_one(self) -> None:
-        measured = replace(Measured(), web_ms=1.0, fanout_ms=0.5, core=0.5)
+        measured = replace(Measured(), web_ms=0.6, handed_ms=0.4, fanout_ms=0.5, core=0.5)
         needed = Plan(Demand(dau=86_400, messages=5_000, peak=1, online=0.01), measured, Prices())
         assert (needed.webs, needed.fanouts) == (11, 6)
 
@@ -41,6 +41,13 @@ class TestProcesses:
         assert large.brokers > 3
 
 
+class TestRedis:
+    def test_a_message_that_is_handed_over_costs_two_commands_more(self) -> None:
+        usual = plan(dau=1_000_000)
+        without = replace(usual, measured=replace(usual.measured, handed_redis_commands=0.0))
+        assert usual.redis_commands - without.redis_commands == pytest.approx(2 * usual.messages * usual.handed_share)
+
+
 class TestDynamoDB:
     def test_a_message_alone_costs_its_item_its_key_and_the_counter_in_a_transaction(self) -> None:
         assert plan().message_units == 6
@@ -50,9 +57,14 @@ class TestDynamoDB:
         alone = plan(dau=1, messages=1_000, members=1, visits=1e-9)
         assert alone.daily_writes == pytest.approx(6_000)
 
-    def test_receivers_that_are_online_cost_a_watermark_each(self) -> None:
-        one, five = (plan(dau=1, messages=100, members=members, online=1.0) for members in (1, 5))
-        assert five.daily_writes - one.daily_writes == pytest.approx(100 * 4 * 2)
+    def test_a_mark_costs_one_write_unit_and_two_strong_reads(self) -> None:
+        few, many = (plan(dau=1, messages=100, members=5, online=online) for online in (0.5, 1.0))
+        assert many.daily_marks - few.daily_marks == pytest.approx(100 * 2)
+        assert many.daily_writes - few.daily_writes == pytest.approx(100 * 2)
+        assert many.daily_reads - few.daily_reads == pytest.approx(100 * 2 * 2)
+
+    def test_a_visit_marks_each_chat_with_news_as_received_and_as_read(self) -> None:
+        assert plan(dau=1, members=1, visits=10, news=3).daily_marks == pytest.approx(10 * 3 * 2)
 
     def test_storage_grows_with_the_months(self) -> None:
         assert plan(months=24).stored_gb == pytest.approx(2 * plan(months=12).stored_gb, rel=0.03)

@@ -2,14 +2,17 @@
 
 import json
 import sys
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
+from django.db import InterfaceError, OperationalError
 
 from foundation.stores.errors import StoreUnavailable
-from staff.command import COULD_NOT_LOOK, FOUND, StaffCommand
+from staff.commands.base import COULD_NOT_LOOK, FOUND, StaffCommand
+from staff.commands.drain import DrainCommand
 from staff.findings import Finding, Report
 
 OPTIONS: dict[str, Any] = {"yes": False, "json": False, "actor": None, "reason": None}
@@ -17,8 +20,10 @@ LOST = Finding("missing", "It has no event.", "chat_1", 7)
 
 
 class Command(StaffCommand):
+    failure: Exception = StoreUnavailable("DynamoDB did not answer")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        raise StoreUnavailable("DynamoDB did not answer")
+        raise self.failure
 
 
 @pytest.fixture
@@ -48,6 +53,10 @@ class TestPrompts:
             command.confirm(OPTIONS, "Sure?")
         assert refused.value.returncode == COULD_NOT_LOOK
 
+    def test_the_end_of_the_input_is_no(self, command: StaffCommand, terminal: StringIO) -> None:
+        with pytest.raises(CommandError, match="Nothing was changed"):
+            command.confirm(OPTIONS, "Sure?")
+
     def test_yes_goes_on(self, command: StaffCommand, terminal: StringIO) -> None:
         terminal.write("y\n")
         terminal.seek(0)
@@ -70,6 +79,33 @@ class TestReports:
         assert "1 of 2" in str(found.value)
         assert "chat_1" in written(command)
 
+    @pytest.mark.parametrize(
+        ("detail", "options", "is_advised"),
+        [
+            ("It has no event. Repair: publish it.", {"repair": False}, True),
+            ("It has no event. Repair: publish it.", {"repair": True}, False),
+            ("Find out why.", {"repair": False}, False),
+            ("It has no event. Repair: publish it.", {}, False),
+        ],
+    )
+    def test_repair_is_advised_where_a_finding_names_one(
+        self, command: StaffCommand, detail: str, options: dict[str, bool], is_advised: bool
+    ) -> None:
+        with pytest.raises(CommandError) as found:
+            command.finish(Report([replace(LOST, detail=detail)], checked=1), {**OPTIONS, **options})
+        assert ("--repair" in str(found.value)) is is_advised
+
+    def test_a_row_has_the_topic_where_there_is_one(self, command: StaffCommand) -> None:
+        command.finish(Report([replace(LOST, topic="chats.created").mended(), LOST.mended()], checked=2), OPTIONS)
+        assert written(command).splitlines()[:2] == [
+            "missing  chats.created  chat_1  7  repaired  It has no event.",
+            "missing                 chat_1  7  repaired  It has no event.",
+        ]
+
+    def test_a_column_without_anything_is_left_out(self, command: StaffCommand) -> None:
+        command.finish(Report([LOST.mended()], checked=1), OPTIONS)
+        assert written(command).splitlines()[0] == "missing  chat_1  7  repaired  It has no event."
+
     @pytest.mark.parametrize("findings", [[], [LOST.mended()]])
     def test_nothing_left_ends_with_0(self, command: StaffCommand, findings: list[Finding]) -> None:
         command.finish(Report(findings, checked=3), OPTIONS)
@@ -79,9 +115,26 @@ class TestReports:
         command.finish(Report([LOST.mended()], checked=1), {**OPTIONS, "json": True})
         answer = json.loads(written(command))
         assert answer["checked"] == 1
-        assert {"kind", "chat_id", "sequence", "repaired"} <= answer["findings"][0].keys()
+        assert {"kind", "topic", "chat_id", "sequence", "user_id", "repaired"} <= answer["findings"][0].keys()
 
     def test_an_engine_that_is_away_ends_with_2_and_one_sentence(self, command: StaffCommand) -> None:
         with pytest.raises(CommandError, match="did not answer") as away:
             command.execute(no_color=True, force_color=False, skip_checks=True)
         assert away.value.returncode == COULD_NOT_LOOK
+
+    @pytest.mark.parametrize("kind", [OperationalError, InterfaceError])
+    def test_a_database_that_is_away_ends_with_2_and_one_line(
+        self, command: StaffCommand, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+    ) -> None:
+        monkeypatch.setattr(command, "failure", kind("connection refused\n\tIs the server running?"))
+        with pytest.raises(CommandError, match="nothing was changed") as away:
+            command.execute(no_color=True, force_color=False, skip_checks=True)
+        assert away.value.returncode == COULD_NOT_LOOK
+        assert "\n" not in str(away.value)
+
+
+class TestDrain:
+    def test_undo_without_a_gateway_is_refused(self) -> None:
+        with pytest.raises(CommandError, match="GATEWAY") as refused:
+            DrainCommand().handle(**OPTIONS, gateway=None, undo=True)
+        assert refused.value.returncode == COULD_NOT_LOOK

@@ -25,6 +25,7 @@ from foundation.stores.redis.limits import RateLimiter
 from messaging.parts import Messaging
 from messaging.services.history import History
 from staff.parts import Recovery
+from staff.services.chat_check import ChatCheck
 from staff.services.engines import Engines
 from staff.services.erasure import Erasure, Places
 from staff.services.export import PersonExport, Sources
@@ -34,7 +35,7 @@ from staff.services.people import People
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class StaffServices:
     """The services behind the pages."""
 
     people: People
@@ -46,6 +47,7 @@ class Desk:
     engines: Engines
     moderation: Moderation
     recovery: Callable[[], Recovery]
+    chat_check: ChatCheck
     attempts: LoginAttempts
     address_of: ClientAddress
     clock: Clock
@@ -72,7 +74,7 @@ class Apps:
 
 
 @dataclass(frozen=True, slots=True)
-class DeskEngines:
+class StaffEngines:
     database: Database
     redis: "redis.Redis"
     kafka: KafkaOptions
@@ -80,15 +82,15 @@ class DeskEngines:
     tables: Sequence[type[Model]]
 
 
-def assemble_desk(
+def assemble_staff_services(
     apps: Apps,
-    engines: DeskEngines,
+    engines: StaffEngines,
     *,
     recovery: Callable[[], Recovery],
     address_of: ClientAddress,
     clock: Clock,
     redacts_erased: bool = False,
-) -> Desk:
+) -> StaffServices:
     """`recovery` is made at first use, on an event loop of its own: it reads whole logs."""
     accounts, chats, loop = apps.accounts, apps.chats, engines.database.loop
     export = PersonExport(
@@ -109,9 +111,7 @@ def assemble_desk(
         watermarks=apps.delivery.watermarks,
         loop=loop,
     )
-    moderation = Moderation(
-        chats=chats.records, history=apps.messaging.history, committer=apps.messaging.committer, loop=loop
-    )
+    moderation = Moderation(history=apps.messaging.history, committer=apps.messaging.committer, loop=loop)
     people = People(
         records=accounts.records,
         sessions=accounts.sessions,
@@ -119,7 +119,7 @@ def assemble_desk(
         export=export,
         erasure=Erasure(places, export=export, moderation=moderation if redacts_erased else None),
     )
-    return Desk(
+    return StaffServices(
         people=people,
         sessions=accounts.sessions,
         chats=chats.records,
@@ -129,6 +129,7 @@ def assemble_desk(
         engines=Engines(probes=engines.probes, database=engines.database, tables=engines.tables, kafka=engines.kafka),
         moderation=moderation,
         recovery=recovery,
+        chat_check=ChatCheck(recovery),
         attempts=LoginAttempts(RateLimiter(engines.redis)),
         address_of=address_of,
         clock=clock,

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 
 from foundation.kernel.errors import ParleyError
 from staff.findings import Finding, Report
@@ -21,10 +21,26 @@ FOUND, COULD_NOT_LOOK = 1, 2
 BAR_WIDTH = 30
 
 
-class StaffCommand(BaseCommand):
-    """A command that looks, and changes something only when asked to."""
+class OperatorCommand(BaseCommand):
+    """Ends with one sentence and exit code 2 when an engine or the staff's database fails."""
 
     requires_system_checks: list[str] = []
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except ParleyError as error:
+            raise CommandError(error.detail, returncode=COULD_NOT_LOOK) from error
+        except DatabaseError as error:
+            raise CommandError(
+                f"The staff's database, which has the audit log, cannot be used ({' '.join(str(error).split())}): "
+                "nothing was changed. Run `manage.py migrate` if it is new.",
+                returncode=COULD_NOT_LOOK,
+            ) from error
+
+
+class StaffCommand(OperatorCommand):
+    """A command that looks, and changes something only when asked to."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
@@ -34,19 +50,11 @@ class StaffCommand(BaseCommand):
         )
         parser.add_argument("--reason", help="why, for the audit log")
 
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Turn errors that are foreseen into one sentence and exit code 2."""
-        try:
-            return super().execute(*args, **options)
-        except ParleyError as error:
-            raise CommandError(error.detail, returncode=COULD_NOT_LOOK) from error
-
     def confirm(self, options: Mapping[str, Any], question: str) -> None:
         """Ask on a terminal. Ends the command when the answer is no."""
         if options["yes"] or not sys.stdin.isatty():
             return
-        self.stderr.write(f"{question} [y/N] ", ending="")
-        if input().strip().lower() not in {"y", "yes"}:
+        if self._ask(f"{question} [y/N] ").lower() not in {"y", "yes"}:
             raise CommandError("Nothing was changed.", returncode=COULD_NOT_LOOK)
 
     @contextmanager
@@ -55,20 +63,21 @@ class StaffCommand(BaseCommand):
     ) -> Iterator[None]:
         """Enter the act in the audit log before it is done. Without the log, nothing is done."""
         act = Act(command_actor(options["actor"]), action, target, self._reason(options, action), details or {})
-        try:
-            with recorded(act):
-                yield
-        except DatabaseError as error:
-            raise CommandError(
-                f"The audit log cannot be written ({error}): nothing was changed. Run `manage.py migrate`.",
-                returncode=COULD_NOT_LOOK,
-            ) from error
+        with recorded(act):
+            yield
 
     def _reason(self, options: Mapping[str, Any], action: str) -> str:
         if not options["reason"] and sys.stdin.isatty() and not options["yes"]:
-            self.stderr.write("Why? ", ending="")
-            options = {**options, "reason": input()}
+            options = {**options, "reason": self._ask("Why? ")}
         return options["reason"] or f"manage.py {action}"
+
+    def _ask(self, question: str) -> str:
+        """What is typed; nothing at the end of the input."""
+        self.stderr.write(question, ending="")
+        try:
+            return input().strip()
+        except EOFError:
+            return ""
 
     def finish(self, report: Report, options: Mapping[str, Any]) -> None:
         """Print the report. Ends the command with 1 when something is left to do."""
@@ -77,13 +86,18 @@ class StaffCommand(BaseCommand):
         else:
             for note in report.notes:
                 self.stdout.write(note)
-            self.stdout.write(table(report.findings))
+            if report.findings:
+                self.stdout.write(table(report.findings))
         left = sum(not finding.repaired for finding in report.findings)
         if left:
-            raise CommandError(f"{left} of {len(report.findings)} findings are left.", returncode=FOUND)
+            may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
+            advice = " Run it with --repair for the repairs that they name." if may_repair else ""
+            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}", returncode=FOUND)
         if not options["json"]:
-            done = f"All {len(report.findings)} findings are repaired" if report.findings else "Nothing found"
-            self.stdout.write(f"{done}, {report.checked} checked.")
+            count = len(report.findings)
+            repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"
+            sentence = f"{repaired if count else 'Nothing found'}, {report.checked} checked."
+            self.stdout.write(sentence if report.findings else report.all_well or sentence)
 
     def progress(self, options: Mapping[str, Any]) -> "ProgressBar":
         return ProgressBar(is_shown=sys.stderr.isatty() and not options["json"])
@@ -111,10 +125,11 @@ class ProgressBar:
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """Findings in aligned columns, for people."""
+    """Findings in aligned columns, for people, without a column that is empty."""
     rows = [
         (
             finding.kind,
+            finding.topic or "",
             finding.chat_id or finding.user_id or "–",
             "" if finding.sequence is None else str(finding.sequence),
             "repaired" if finding.repaired else "",
@@ -123,5 +138,5 @@ def table(findings: Sequence[Finding]) -> str:
         for finding in findings
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(line.rstrip() for line in lines)
+    lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width] for row in rows]
+    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -1,0 +1,38 @@
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from staff.commands.base import COULD_NOT_LOOK as EXIT_COULD_NOT_LOOK
+from staff.commands.base import StaffCommand
+from staff.services.deploy_checks import COULD_NOT_LOOK, Deployment, check
+
+
+class CheckDeployCommand(StaffCommand):
+    """`deployment` returns what to look at, given what the role is for."""
+
+    deployment: Callable[[str], Deployment]
+
+    help = (
+        "Say in sentences what would go wrong: settings and secrets, schema, permissions of this role, topics, Redis's "
+        "mode, clocks. Changes nothing. Exit code 0: nothing; 1: found; 2: an engine could not be looked at."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--role",
+            choices=["staff", "web", "fanout", "watch"],
+            default="staff",
+            help="what this role is for (default: staff, which runs commands)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        report = check(self.deployment(options["role"]))
+        try:
+            self.finish(report, options)
+        except CommandError as error:
+            if any(finding.kind == COULD_NOT_LOOK for finding in report.findings):
+                raise CommandError(str(error), returncode=EXIT_COULD_NOT_LOOK) from error
+            raise

@@ -1,0 +1,146 @@
+"""The commands about one person. Exit code 1: there is no such person; 2: could not look."""
+
+import errno
+import os
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import orjson
+from django.core.management.base import CommandError
+
+from accounts.domain import User
+from accounts.errors import UserNotFound
+from staff.assembly import StaffServices
+from staff.commands.base import COULD_NOT_LOOK, StaffCommand
+from staff.services.audit_log import command_actor
+from staff.services.export import describe_session, describe_user
+from staff.services.people import Order
+
+NO_SUCH_PERSON = 1
+
+
+class PersonCommand(StaffCommand):
+    """`act` changes something, or looks."""
+
+    services: Callable[[], StaffServices]
+    question = ""
+    """What to ask on a terminal before a change."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("person", metavar="PERSON", help="an id, or a phone number such as +14155550123")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        services = self.services()
+        try:
+            user = services.people.get(options["person"])
+            if self.question:
+                self.confirm(options, self.question.format(name=user.display_name, user_id=user.user_id))
+            self.act(services, user, options)
+        except UserNotFound as error:
+            raise CommandError(error.detail, returncode=NO_SUCH_PERSON) from error
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def order(self, options: Mapping[str, Any]) -> Order:
+        """Raises `CommandError` without a reason."""
+        if not (options["reason"] or "").strip():
+            raise CommandError("Say why with --reason: it goes into the audit log.", returncode=COULD_NOT_LOOK)
+        return Order(by=command_actor(options["actor"]), reason=options["reason"])
+
+    def report(self, options: Mapping[str, Any], sentence: str, user: User, **more: Any) -> None:
+        """Print what was done, or the person as JSON."""
+        if options["json"]:
+            body = {**describe_user(user), **more}
+            self.stdout.write(orjson.dumps(body, option=orjson.OPT_INDENT_2).decode())
+        else:
+            self.stdout.write(sentence)
+
+
+class ShowPersonCommand(PersonCommand):
+    help = "Show a person: account, sessions, open connections, chats with marks."
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        sessions = [describe_session(each) for each in services.people.list_sessions(user.user_id)]
+        connections = [each.connection_id for each in services.gateways.connections_of(user.user_id)]
+        chats = [chat.to_json() for chat in services.people.list_chats(user.user_id)]
+        state = "suspended" if user.suspended_at else "active"
+        lines = [
+            f"{user.display_name}  {user.phone_number}  {user.user_id}  {state}",
+            *(f"session {each['session_id']}  {each['device_id']}  since {each['created_at']}" for each in sessions),
+            *(f"connection {each}" for each in connections),
+            *(f"chat {each['chat_id']}  {each['name'] or 'direct'}  {each['role']}" for each in chats),
+        ]
+        self.report(options, "\n".join(lines), user, sessions=sessions, connections=connections, chats=chats)
+
+
+class SuspendCommand(PersonCommand):
+    help = "Suspend a person: sockets close within a second, logins, tokens and messages are refused until restored."
+    question = "Suspend {name} ({user_id})?"
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        suspended = services.people.suspend(user.user_id, self.order(options))
+        self.report(options, f"{user.user_id} is suspended.", suspended)
+
+
+class RestoreCommand(PersonCommand):
+    help = "Restore a suspended person: the same tokens work again."
+    question = "Restore {name} ({user_id})?"
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        restored = services.people.restore(user.user_id, self.order(options))
+        self.report(options, f"{user.user_id} is restored.", restored)
+
+
+class RevokeSessionsCommand(PersonCommand):
+    help = "Log a person out everywhere: sessions end and their sockets close."
+    question = "Revoke all sessions of {name} ({user_id})?"
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        count = services.people.revoke_sessions(user.user_id, self.order(options))
+        self.report(options, f"{count} sessions of {user.user_id} are revoked.", user, revoked=count)
+
+
+class ExportPersonCommand(PersonCommand):
+    help = "Write everything of a person to a ZIP of JSON files: account, sessions, chats, marks and own messages."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--output", type=Path, metavar="FILE", help="where to (default: <user_id>.zip)")
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        order, path = self.order(options), options["output"] or Path(f"{user.user_id}.zip")
+        try:
+            with _new_file(path) as file:
+                services.people.export(user.user_id, order, file)
+        except OSError as error:
+            raise CommandError(f"{path} is not written: {error.strerror}.", returncode=COULD_NOT_LOOK) from error
+        self.report(options, f"{user.user_id} is exported to {path}.", user, file=str(path))
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that only its owner may read, and that appears under its name once it is complete.
+
+    Raises `FileExistsError`: it overwrites nothing.
+    """
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # with mode 0600
+        yield cast("BinaryIO", file)
+        file.flush()
+        os.link(file.name, path)
+
+
+class ErasePersonCommand(PersonCommand):
+    help = "Erase a person: account, sessions, phone number, memberships and marks go, messages keep their places."
+    question = "Erase {name} ({user_id}) for ever?"
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        services.people.erase(user.user_id, self.order(options))
+        self.report(options, f"{user.user_id} is erased.", user, erased=True)
