@@ -26,7 +26,7 @@ Operations = Mapping[str, Sequence[str]]
 
 def alarms(models: Sequence[type[Table]], operations: Operations) -> Resources:
     resources: Resources = {
-        "AlarmTopic": {"Type": "AWS::SNS::Topic", "Properties": {"KmsMasterKeyId": "alias/aws/sns"}},
+        "AlarmTopic": _topic(),
         "AlarmEmailSubscription": {
             "Type": "AWS::SNS::Subscription",
             "Condition": "HasAlarmEmail",
@@ -37,6 +37,11 @@ def alarms(models: Sequence[type[Table]], operations: Operations) -> Resources:
     for model in models:
         resources |= _capacity(model) | _throttling(model, operations) | _latency(model, operations)
     return resources
+
+
+def _topic() -> Resource:
+    """Without `alias/aws/sns`: the policy of that key does not let CloudWatch use it, and no alarm would arrive."""
+    return {"Type": "AWS::SNS::Topic"}
 
 
 def _alarm(description: str, metrics: list[Resource], threshold: float, *, periods: int = 1) -> Resource:

@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 
 from deploy.aws.alarms import Operations, alarms, dashboard
+from deploy.aws.media import media
 from deploy.aws.names import Resources, arn, ref, sub, table_id
-from deploy.aws.policies import Patterns, policies
+from deploy.aws.policies import Access, Patterns, policies
 from deploy.aws.tables import backups, scaling, tables
-from foundation.stores.dynamodb.patterns import AccessPattern
 from foundation.stores.dynamodb.table import Table
 
 PATH = Path(__file__).parent / "data.yaml"
@@ -20,20 +20,18 @@ PREFACE = """\
 """
 
 
-def template(
-    models: Sequence[type[Table]], *, web: Sequence[AccessPattern[Any]], fanout: Patterns, staff: Patterns
-) -> dict[str, Any]:
-    """The template as a document. `web`, `fanout` and `staff` are the access patterns of these processes."""
+def template(models: Sequence[type[Table]], access: Access) -> dict[str, Any]:
+    """The template as a document."""
     names = [model.Meta.table_name for model in models]
-    operations = _operations(names, web)
+    operations = _operations(names, access.web)
     resources: Resources = {
         **tables(models),
         **scaling(models),
         **backups(models),
         **alarms(models, operations),
         **dashboard(models, operations),
-        **_media(),
-        **policies(names, web=web, fanout=fanout, staff=staff),
+        **media(),
+        **policies(names, access),
     }
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
@@ -41,14 +39,21 @@ def template(
         "Parameters": {
             "TablePrefix": {"Type": "String", "Default": "", "Description": "TABLE_PREFIX of the processes"},
             "AlarmEmail": {"Type": "String", "Default": "", "Description": "Who is told of alarms, if anybody"},
-            "KafkaClusterArn": {"Type": "String", "Default": "", "Description": "An MSK cluster with IAM, if any"},
+            "KafkaClusterName": {
+                "Type": "String",
+                "Default": "parley-kafka",
+                "Description": "The MSK cluster of these policies, which need not exist yet",
+            },
         },
         "Conditions": {
             "HasAlarmEmail": {"Fn::Not": [{"Fn::Equals": [ref("AlarmEmail"), ""]}]},
-            "HasKafka": {"Fn::Not": [{"Fn::Equals": [ref("KafkaClusterArn"), ""]}]},
         },
         "Resources": resources,
-        "Outputs": {name: _exported(name, resource) for name, resource in resources.items() if _is_exported(name)},
+        "Outputs": {
+            **{name: _exported(name, ref(name)) for name in resources if _is_exported(name)},
+            "BackupRole": _exported("BackupRole", arn("BackupRole")),
+            "KafkaClusterName": _exported("KafkaClusterName", ref("KafkaClusterName")),
+        },
     }
 
 
@@ -56,9 +61,8 @@ def _is_exported(name: str) -> bool:
     return name.endswith("Policy") or name in {"MediaBucket", "AlarmTopic"}
 
 
-def _exported(name: str, resource: dict[str, Any]) -> dict[str, Any]:
-    output = {"Value": ref(name), "Export": {"Name": sub(f"${{AWS::StackName}}-{name}")}}
-    return {"Condition": resource["Condition"], **output} if "Condition" in resource else output
+def _exported(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"Value": value, "Export": {"Name": sub(f"${{AWS::StackName}}-{name}")}}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -78,66 +82,6 @@ def _operations(names: Sequence[str], patterns: Patterns) -> Operations:
     for pattern in patterns:
         used[pattern.table].add(pattern.operation.value.partition(" ")[0])
     return {name: sorted(operations) for name, operations in used.items()}
-
-
-def _media() -> Resources:
-    """Uploads are emptied after a day; what no message has claimed after two."""
-    return {
-        "MediaBucket": {
-            "Type": "AWS::S3::Bucket",
-            "DeletionPolicy": "Retain",
-            "UpdateReplacePolicy": "Retain",
-            "Properties": {
-                "PublicAccessBlockConfiguration": {
-                    "BlockPublicAcls": True,
-                    "BlockPublicPolicy": True,
-                    "IgnorePublicAcls": True,
-                    "RestrictPublicBuckets": True,
-                },
-                "BucketEncryption": {
-                    "ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
-                },
-                "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
-                "LifecycleConfiguration": {
-                    "Rules": [
-                        {
-                            "Id": "uploads",
-                            "Status": "Enabled",
-                            "Prefix": "uploads/",
-                            "ExpirationInDays": 1,
-                            "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
-                        },
-                        {
-                            "Id": "pending",
-                            "Status": "Enabled",
-                            "Prefix": "media/",
-                            "TagFilters": [{"Key": "state", "Value": "pending"}],
-                            "ExpirationInDays": 2,
-                        },
-                    ]
-                },
-            },
-        },
-        "MediaBucketTls": {
-            "Type": "AWS::S3::BucketPolicy",
-            "Properties": {
-                "Bucket": ref("MediaBucket"),
-                "PolicyDocument": {
-                    "Version": "2012-10-17",
-                    "Statement": [
-                        {
-                            "Sid": "OnlyTls",
-                            "Effect": "Deny",
-                            "Principal": "*",
-                            "Action": "s3:*",
-                            "Resource": [arn("MediaBucket"), {"Fn::Sub": "${MediaBucket.Arn}/*"}],
-                            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-                        }
-                    ],
-                },
-            },
-        },
-    }
 
 
 def schema_of(document: dict[str, Any], table: str) -> dict[str, Any]:

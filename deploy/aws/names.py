@@ -1,5 +1,6 @@
 """Names in the template, and the intrinsic functions of CloudFormation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Resource = dict[str, Any]
@@ -25,3 +26,17 @@ def sub(text: str) -> dict[str, str]:
 
 def arn(name: str) -> dict[str, list[str]]:
     return {"Fn::GetAtt": [name, "Arn"]}
+
+
+def policy(description: str, statements: list[Any]) -> Resource:
+    return {
+        "Type": "AWS::IAM::ManagedPolicy",
+        "Properties": {
+            "Description": description,
+            "PolicyDocument": {"Version": "2012-10-17", "Statement": statements},
+        },
+    }
+
+
+def allow(actions: Sequence[str], resource: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}

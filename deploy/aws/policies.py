@@ -5,10 +5,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from deploy.aws.names import Resource, Resources, arn, ref, sub, table_id
-from foundation.kernel.events import TOPICS
+from deploy.aws.kafka import kafka_policies
+from deploy.aws.names import Resources, allow, arn, policy, sub, table_id
 from foundation.stores.dynamodb.patterns import AccessPattern, Operation
 
 ACTIONS: Mapping[Operation, tuple[str, ...]] = {
@@ -35,16 +36,34 @@ MIGRATION = (
     "DescribeContinuousBackups",
     "DescribeTable",
     "DescribeTimeToLive",
-    "TagResource",
     "UpdateContinuousBackups",
-    "UpdateTable",
     "UpdateTimeToLive",
 )
 DESCRIBING = ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive")
+RESTORED = "restored_"
+"""The prefix of tables that a restore makes, before that of the others. The policies reach both."""
 _TABLES_ARN = "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table"
 
 Patterns = Iterable[AccessPattern[Any]]
 Statement = dict[str, Any]
+
+SEND_SMS: Statement = {
+    "Sid": "SendSms",
+    "Effect": "Allow",
+    "Action": ["sns:Publish"],
+    "NotResource": sub("arn:${AWS::Partition}:sns:*:*:*"),
+}
+"""A phone number has no ARN. Topics have, and are left out: their readers are not `web`'s to reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The access patterns of each kind of process. Those of `staff` are all there are."""
+
+    web: Sequence[AccessPattern[Any]]
+    fanout: Sequence[AccessPattern[Any]]
+    watch: Sequence[AccessPattern[Any]]
+    staff: Sequence[AccessPattern[Any]]
 
 
 def actions_needed(patterns: Patterns) -> dict[tuple[str, str | None], set[str]]:
@@ -55,96 +74,55 @@ def actions_needed(patterns: Patterns) -> dict[tuple[str, str | None], set[str]]
     return dict(needed)
 
 
-def policies(tables: Sequence[str], *, web: Patterns, fanout: Patterns, staff: Patterns) -> Resources:
-    """The policies of `web`, `fanout`, staff's commands and the migrator, to attach to their task roles."""
-    every_table = [arn(table_id(table)) for table in tables]
+def policies(tables: Sequence[str], access: Access) -> Resources:
+    """The policies of `web`, `fanout`, the watch, staff's commands and the migrator, to attach to their task roles."""
+    every_table = [each for table in tables for each in _arns(table)]
+    probe, no_writes = allow(_named(PROBE), every_table), _deny(_named(WRITES))
     return {
-        "WebPolicy": _policy(
-            "web: item access by its access patterns, SMS",
-            [*_item_access(web, tables), _allow(["sns:Publish"], "*", sid="SendSms")],
+        "WebPolicy": policy("web: item access by its access patterns, SMS", [*_items(access.web), probe, SEND_SMS]),
+        "FanoutPolicy": policy(
+            "fanout: reads of its access patterns, no write to DynamoDB", [*_items(access.fanout), probe, no_writes]
         ),
-        "FanoutPolicy": _policy(
-            "fanout: reads of its access patterns, no write to DynamoDB",
-            [
-                *_item_access(fanout, tables),
-                {"Sid": "NoWrites", "Effect": "Deny", "Action": _named(WRITES), "Resource": "*"},
-            ],
+        "WatchPolicy": policy(
+            "reconcile --watch: reads of its access patterns, no write to DynamoDB",
+            [*_items(access.watch), probe, no_writes],
         ),
-        "StaffPolicy": _policy(
-            "staff's pages and commands: the access patterns of all apps and offline scans",
-            [*_item_access(staff, tables), _allow(_named(DESCRIBING), every_table)],
+        "StaffPolicy": policy(
+            "staff's commands: the access patterns of all apps and offline scans",
+            [*_items(access.staff), allow(_named(DESCRIBING), every_table)],
         ),
-        "MigratorPolicy": _policy(
+        "MigratorPolicy": policy(
             "migrator: create_tables, check_schema",
-            [_allow(_named(MIGRATION), sub(f"{_TABLES_ARN}/${{TablePrefix}}*"))],
+            [
+                allow(
+                    _named(MIGRATION),
+                    [sub(f"{_TABLES_ARN}/${{TablePrefix}}*"), sub(f"{_TABLES_ARN}/{RESTORED}${{TablePrefix}}*")],
+                )
+            ],
         ),
         **kafka_policies(),
     }
 
 
-def kafka_policies() -> Resources:
-    """The same processes at an MSK cluster with IAM; none where no cluster is named."""
-    reading, writing = "kafka-cluster:ReadData", "kafka-cluster:WriteData"
-    return {
-        f"{name}KafkaPolicy": {**_policy(f"{name.lower()}: its topics", _kafka(actions)), "Condition": "HasKafka"}
-        for name, actions in {
-            "Web": [writing],
-            "Fanout": [reading],
-            "Staff": [reading, writing],
-            "Migrator": ["kafka-cluster:CreateTopic"],
-        }.items()
-    }
-
-
-def _policy(description: str, statements: list[Any]) -> Resource:
-    return {
-        "Type": "AWS::IAM::ManagedPolicy",
-        "Properties": {
-            "Description": description,
-            "PolicyDocument": {"Version": "2012-10-17", "Statement": statements},
-        },
-    }
-
-
-def _item_access(patterns: Patterns, tables: Sequence[str]) -> list[Statement]:
+def _items(patterns: Patterns) -> list[Statement]:
     needed = actions_needed(patterns)
-    statements = [
-        _allow(_named(needed[table, index]), _index_arn(table, index) if index else arn(table_id(table)))
+    return [
+        allow(_named(needed[table, index]), _arns(table, index))
         for table, index in sorted(needed, key=lambda place: (place[0], place[1] or ""))
     ]
-    return [*statements, _allow(_named(PROBE), [arn(table_id(table)) for table in tables])]
 
 
-def _index_arn(table: str, index: str) -> dict[str, str]:
-    return sub(f"${{{table_id(table)}.Arn}}/index/{index}")
+def _deny(actions: Sequence[str]) -> Statement:
+    return {"Sid": "NoWrites", "Effect": "Deny", "Action": list(actions), "Resource": "*"}
+
+
+def _arns(table: str, index: str | None = None) -> list[Any]:
+    """Of a table or its index, and of the same after a restore."""
+    restored = f"{_TABLES_ARN}/{RESTORED}${{TablePrefix}}{table}"
+    if index is None:
+        return [arn(table_id(table)), sub(restored)]
+    return [sub(f"${{{table_id(table)}.Arn}}/index/{index}"), sub(f"{restored}/index/{index}")]
 
 
 def _named(actions: Iterable[str]) -> list[str]:
     return [f"dynamodb:{action}" for action in sorted(actions)]
-
-
-def _allow(actions: Sequence[str], resource: Any, *, sid: str | None = None) -> Statement:
-    statement = {"Effect": "Allow", "Action": list(actions), "Resource": resource}
-    return statement if sid is None else {"Sid": sid, **statement}
-
-
-def _kafka(actions: Sequence[str]) -> list[Statement]:
-    statements = [
-        _allow(["kafka-cluster:Connect", "kafka-cluster:DescribeCluster"], ref("KafkaClusterArn")),
-        _allow(["kafka-cluster:DescribeTopic", *actions], [_kafka_arn("topic", topic) for topic in TOPICS]),
-    ]
-    if "kafka-cluster:ReadData" in actions:
-        groups = ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"]
-        statements.append(_allow(groups, [_kafka_arn("group", "*")]))
-    if "kafka-cluster:WriteData" in actions:
-        statements.append(_allow(["kafka-cluster:WriteDataIdempotently"], ref("KafkaClusterArn")))
-    return statements
-
-
-def _kafka_arn(kind: str, name: str) -> dict[str, Any]:
-    """`…:cluster/NAME/UUID` is `…:topic/NAME/UUID/TOPIC` for a topic."""
-
-    def part(number: int) -> dict[str, Any]:
-        return {"Fn::Select": [number, {"Fn::Split": [":cluster/", ref("KafkaClusterArn")]}]}
-
-    return {"Fn::Join": ["", [part(0), f":{kind}/", part(1), f"/{name}"]]}

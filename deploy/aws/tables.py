@@ -136,7 +136,8 @@ def backups(models: Sequence[type[Table]]) -> Resources:
             "Properties": {
                 "AssumeRolePolicyDocument": assume,
                 "ManagedPolicyArns": [
-                    sub("arn:${AWS::Partition}:iam::aws:policy/service-role/AWSBackupServiceRolePolicyForBackup")
+                    sub(f"arn:${{AWS::Partition}}:iam::aws:policy/service-role/AWSBackupServiceRolePolicyFor{kind}")
+                    for kind in ("Backup", "Restores")
                 ],
             },
         },

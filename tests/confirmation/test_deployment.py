@@ -1,13 +1,14 @@
 """The deployment's template on moto's server: the tables are those of the models, and `fanout` cannot write.
 
-moto skips expiry and recovery of a template's tables, which `tests/unit/deploy` asserts on the template, and knows no
+moto skips expiry and recovery of a template's tables, which `test_data_template.py` asserts, and knows no
 resources of DynamoDB in policies: here every table counts as allowed where one is.
 """
 
 import json
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Any
 
 import boto3
@@ -18,11 +19,14 @@ from moto.server import ThreadedMotoServer
 
 import chats.parts
 import messaging.parts
+from config.wiring import deploy_check
 from config.wiring.commands import TABLES
 from deploy.aws import data
 from foundation.kernel.ids import ChatId
 from foundation.stores.dynamodb import Database, DynamoDBOptions, schema
 from foundation.stores.errors import StoreRefused
+from staff.services import deploy_checks
+from tests.templates import services_template
 
 PREFIX = "prod_"
 REGION = "us-east-1"
@@ -48,7 +52,7 @@ class Account:
 
     def credentials_with(self, policy: str) -> dict[str, str]:
         """Credentials of somebody who has this policy of the template and no other."""
-        iam, name = self.client("iam"), policy.lower()
+        iam, name = self.client("iam"), f"{policy}-{token_hex(4)}"
         iam.create_user(UserName=name)
         iam.put_user_policy(UserName=name, PolicyName=name, PolicyDocument=json.dumps(_without_resources(policy)))
         key = iam.create_access_key(UserName=name)["AccessKey"]
@@ -70,7 +74,10 @@ def _without_resources(policy: str) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load(data.PATH.read_text())["Resources"][policy]["Properties"][
         "PolicyDocument"
     ]
-    return {**document, "Statement": [{**statement, "Resource": "*"} for statement in document["Statement"]]}
+    for statement in document["Statement"]:
+        statement.pop("NotResource", None)
+        statement["Resource"] = "*"
+    return document
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +99,13 @@ def account() -> Iterator[Account]:
     server.stop()
 
 
+@pytest.fixture
+def enforced(account: Account) -> Iterator[None]:
+    """Afterwards policies are not enforced any more."""
+    yield
+    account.check_policies_after(float("inf"))
+
+
 @pytest.fixture(scope="module")
 def fanout(account: Account) -> Iterator[dict[str, str]]:
     """The credentials of a fanout process, while policies are enforced."""
@@ -106,6 +120,57 @@ class TestTables:
     def test_the_stack_has_the_tables_of_the_models(self, account: Account) -> None:
         differences = list(schema.drift(Database(account.options), TABLES))
         assert [line for line in differences if not any(skipped in line for skipped in SKIPPED_BY_MOTO)] == []
+
+
+class TestCheckDeploy:
+    @pytest.mark.parametrize(
+        ("role", "policy"),
+        [("staff", "StaffPolicy"), ("web", "WebPolicy"), ("fanout", "FanoutPolicy"), ("watch", "WatchPolicy")],
+    )
+    def test_a_role_with_its_policy_has_every_right_that_it_is_asked_for(
+        self, account: Account, enforced: None, role: str, policy: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        account.check_policies_after(float("inf"))
+        credentials = account.credentials_with(policy)
+        account.check_policies_after(0)
+        for name, value in credentials.items():
+            monkeypatch.setenv(name.upper(), value)
+        deployment = replace(deploy_check.deployment(role), database=Database(account.options))
+        findings = [*deploy_checks.tables(deployment), *deploy_checks.permissions(deployment)]
+        assert [each for each in findings if not any(skipped in each.detail for skipped in SKIPPED_BY_MOTO)] == []
+
+    def test_a_role_for_the_fanout_that_may_write_is_told(
+        self, account: Account, enforced: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        account.check_policies_after(float("inf"))
+        credentials = account.credentials_with("StaffPolicy")
+        account.check_policies_after(0)
+        for name, value in credentials.items():
+            monkeypatch.setenv(name.upper(), value)
+        deployment = replace(deploy_check.deployment("fanout"), database=Database(account.options))
+        assert len(list(deploy_checks.permissions(deployment))) == len(TABLES)
+
+
+class TestServices:
+    def test_their_roles_are_made_after_the_data_and_before_kafka(self, account: Account) -> None:
+        """moto makes no MSK cluster: the roles alone, with what they refer to."""
+        template = services_template()
+        names = [name for name, each in template["Resources"].items() if each["Type"] == "AWS::IAM::Role"]
+        assert {"WebRole", "FanoutRole", "WatchRole"} <= set(names)
+        template |= {"Resources": {name: template["Resources"][name] for name in names}, "Outputs": {}}
+        cloudformation = account.client("cloudformation")
+        cloudformation.create_stack(
+            StackName="parley",
+            TemplateBody=json.dumps(template),
+            Parameters=[
+                {"ParameterKey": name, "ParameterValue": "given"}
+                for name, each in template["Parameters"].items()
+                if "Default" not in each
+            ],
+            Capabilities=["CAPABILITY_IAM"],
+        )
+        [stack] = cloudformation.describe_stacks(StackName="parley")["Stacks"]
+        assert stack["StackStatus"] == "CREATE_COMPLETE"
 
 
 class TestFanout:

@@ -12,6 +12,9 @@ import pytest
 import yaml
 from django.core.management import load_command_class
 
+from foundation.rest import health
+from tests.templates import services_template
+
 ROOT = Path(__file__).parents[3]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -20,7 +23,14 @@ UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 UNIT_ENVIRONMENT = (ROOT / "deploy/systemd/parley.env.example").read_text()
 OURS = ("web-1", "web-2", "fanout-1", "fanout-2", "watch", "setup")
 # Read by libraries: Django, botocore, Python.
-OF_LIBRARIES = {"DJANGO_SETTINGS_MODULE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PATH", "PYTHONUNBUFFERED"}
+OF_LIBRARIES = {
+    "DJANGO_SETTINGS_MODULE",
+    "DJANGO_SUPERUSER_PASSWORD",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "PATH",
+    "PYTHONUNBUFFERED",
+}
 SECRET = "Zq3vT8xLw0RkYb7nHs2mEf5uJd9aPcG4oXi6tVr1BhWyKlNzQpSgDjMeUaCfOxIT"
 
 
@@ -98,6 +108,14 @@ class TestVariables:
         example = (ROOT / "deploy/compose/env.example").read_text()
         assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
 
+    def test_who_reads_an_environment_file_is_asked_for_the_credentials_of_dynamodb(self) -> None:
+        """Units see no home directory, and so no `~/.aws`."""
+        assert all("ProtectHome=yes" in unit.read_text() for unit in UNITS)
+        assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= dict(environments())["systemd"].keys()
+
+    def test_the_s3_of_compose_starts_on_demand_only(self) -> None:
+        assert COMPOSE["services"]["objects"]["profiles"] == ["media"]
+
 
 class TestCommands:
     @pytest.mark.parametrize(("where", "command"), list(commands()), ids=lambda value: str(value)[:60])
@@ -105,7 +123,7 @@ class TestCommands:
         assert options_of(command)
 
     def test_every_deployment_runs_the_watch(self) -> None:
-        watching = {where for where, command in commands() if command[2:] == ["reconcile", "--watch"]}
+        watching = {where for where, command in commands() if command[2:4] == ["reconcile", "--watch"]}
         assert watching == {"compose watch", "parley-watch.service", "services.yaml"}
         assert "parley-watch.service" in (ROOT / "deploy/systemd/parley.target").read_text()
 
@@ -120,20 +138,60 @@ class TestCommands:
             options = options_of(command)
             if command[2] == "web" and where != "parley-web@.service":
                 assert (options["host"], options["port"]) == ("0.0.0.0", 8000)
-            if command[2] == "fanout" and not where.startswith("parley"):
-                assert options["metrics_port"] == 8001
+            if command[2] in {"fanout", "reconcile"} and not where.startswith("parley"):
+                assert (options["metrics_host"], options["metrics_port"]) == ("0.0.0.0", 8001)
+        assert SERVICES.count("http://127.0.0.1:8001/healthz") == SERVICES.count("Type: AWS::ECS::Service")
         assert "reverse_proxy web-1:8000 web-2:8000" in proxied
         assert "EXPOSE 8000" in DOCKERFILE
-        for name in ("web-1", "fanout-1"):
+        for name in ("web-1", "fanout-1", "watch"):
             assert "http://127.0.0.1:8001/healthz" in str(COMPOSE["services"][name]["healthcheck"]["test"])
-        assert COMPOSE["services"]["web-1"]["environment"]["ADMIN_PORT"] == "8001"
+        for name, environment in environments():
+            if name in {"compose web-1", "services.yaml"}:
+                assert (environment["ADMIN_HOST"], environment["ADMIN_PORT"].strip('"')) == ("0.0.0.0", "8001")
 
-    def test_probes_ask_paths_that_are_served(self) -> None:
-        text = SERVICES + (ROOT / "compose.yaml").read_text() + (ROOT / "deploy/compose/Caddyfile").read_text()
-        paths = set(re.findall(r"(?::8001|health_uri |HealthCheckPath: )(/\w+)", text))
-        assert paths == {"/healthz", "/readyz"}
-        assert 'path("healthz"' in (ROOT / "config/urls.py").read_text()
-        assert 'path("readyz"' in (ROOT / "config/urls.py").read_text()
+    def test_the_ports_of_operators_are_reached_from_outside_the_containers_and_by_nobody_else(self) -> None:
+        published = {name: COMPOSE["services"][name]["ports"] for name in OURS if "ports" in COMPOSE["services"][name]}
+        assert published == {
+            "web-1": ["127.0.0.1:8101:8001"],
+            "web-2": ["127.0.0.1:8102:8001"],
+            "fanout-1": ["127.0.0.1:8201:8001"],
+            "fanout-2": ["127.0.0.1:8202:8001"],
+            "watch": ["127.0.0.1:8301:8001"],
+        }
+        scraped = (ROOT / "deploy/prometheus/prometheus.yaml").read_text()
+        assert all(ports[0].removesuffix(":8001") in scraped for ports in published.values())
+        [group] = [each for each in services_template()["Resources"].values() if "operators to" in str(each)]
+        assert [
+            rule["SourceSecurityGroupId"]["Ref"]
+            for rule in group["Properties"]["SecurityGroupIngress"]
+            if rule["ToPort"] == 8001
+        ] == ["OperatorGroup"]
+
+    def test_prometheus_asks_the_ports_of_the_units(self) -> None:
+        jobs = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yaml").read_text())["scrape_configs"]
+        asked = {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs}
+        served = {
+            f"parley-{name}": f"127.0.0.1:{options_of(command)['metrics_port']}"
+            for where, command in commands()
+            for name in ("fanout", "watch")
+            if where.startswith(f"parley-{name}")
+        }
+        assert "ADMIN_PORT=810%i" in (ROOT / "deploy/systemd/parley-web@.service").read_text()
+        assert asked == {"parley-web": "127.0.0.1:8101", **served}
+
+    def test_containers_are_replaced_when_they_no_longer_live(self) -> None:
+        assert set(re.findall(r":8001(/[\w/]+)", SERVICES + (ROOT / "compose.yaml").read_text())) == {"/healthz"}
+
+    def test_proxies_leave_out_drained_gateways_and_keep_the_others_while_an_engine_is_away(self) -> None:
+        text = SERVICES + (ROOT / "deploy/compose/Caddyfile").read_text()
+        assert re.findall(r"(?:health_uri |HealthCheckPath: )(/[\w/]+)", text) == ["/readyz/gateway"] * 2
+
+    def test_probes_ask_paths_that_are_served_to_every_host(self) -> None:
+        files = (ROOT / "compose.yaml", ROOT / "deploy/compose/Caddyfile", ROOT / "deploy/aws/services.yaml")
+        asked = set(re.findall(r"/(?:healthz|readyz)[\w/]*", "".join(path.read_text() for path in files)))
+        assert asked <= set(health.PATHS)
+        for path in health.PATHS:
+            assert f'path("{path[1:]}"' in (ROOT / "config/urls.py").read_text()
 
     def test_the_image_holds_every_package_that_runs(self) -> None:
         kept = set(re.findall(r"^!([a-z_.]+)", (ROOT / ".dockerignore").read_text(), re.MULTILINE))

@@ -1,6 +1,7 @@
 """`deploy/aws/data.yaml`: what an operator deploys is what the models and access patterns say."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,16 +12,18 @@ import pytest
 import yaml
 
 from config.wiring.commands import TABLES
-from config.wiring.deployment import FANOUT_PATTERNS, data_template
 from deploy.aws import data
 from deploy.aws.names import table_id
 from deploy.aws.policies import ACTIONS
 from foundation.stores.dynamodb.patterns import AccessPattern, Operation, declared
 from foundation.stores.dynamodb.table import PROVISIONED
+from staff.services.access import FANOUT_PATTERNS, WATCH_PATTERNS
 
 NAMES = [table.Meta.table_name for table in TABLES]
 PROVISIONED_TABLES = [table for table in TABLES if table.Meta.billing_mode == PROVISIONED]
 SERVICES = data.PATH.with_name("services.yaml")
+ENGINES_PAGE = (data.PATH.parents[2] / "docs/engines.md").read_text()
+PROCESSES = ("Web", "Fanout", "Watch", "Staff", "Migrator")
 
 Template = dict[str, Any]
 
@@ -57,12 +60,16 @@ class TestTheFile:
 
     @pytest.mark.parametrize("path", [data.PATH, SERVICES], ids=lambda path: path.name)
     def test_cfn_lint_finds_nothing(self, path: Path) -> None:
-        result = subprocess.run(["cfn-lint", str(path)], capture_output=True, text=True, timeout=100, check=False)
+        program = Path(sys.executable).with_name("cfn-lint")
+        result = subprocess.run([program, path], capture_output=True, text=True, timeout=100, check=False)
         assert (result.returncode, result.stdout) == (0, "")
 
     def test_services_import_what_data_exports(self, template: Template) -> None:
         imported = {name for name in template["Outputs"] if f"-{name}" in SERVICES.read_text()}
-        assert {"WebPolicy", "WebKafkaPolicy", "FanoutPolicy", "FanoutKafkaPolicy"} <= imported
+        assert imported == {
+            "KafkaClusterName",
+            *(f"{name}{kind}" for name in PROCESSES for kind in ("Policy", "KafkaPolicy")),
+        }
 
 
 class TestTables:
@@ -104,6 +111,12 @@ class TestBackups:
         assert rule["ScheduleExpression"] == "cron(0 3 * * ? *)"
         assert rule["Lifecycle"] == {"DeleteAfterDays": 90}
 
+    def test_the_role_of_backups_restores_them_too(self, template: Template) -> None:
+        role = template["Resources"]["BackupRole"]["Properties"]
+        names = {policy["Fn::Sub"].rpartition("/")[2] for policy in role["ManagedPolicyArns"]}
+        assert names == {"AWSBackupServiceRolePolicyForBackup", "AWSBackupServiceRolePolicyForRestores"}
+        assert template["Outputs"]["BackupRole"]["Value"] == {"Fn::GetAtt": ["BackupRole", "Arn"]}
+
 
 class TestAlarms:
     @pytest.mark.parametrize("name", NAMES)
@@ -130,6 +143,12 @@ class TestAlarms:
         for alarm in of_type(template, "AWS::CloudWatch::Alarm").values():
             assert alarm["AlarmActions"] == [{"Ref": "AlarmTopic"}]
 
+    def test_cloudwatch_may_publish_to_the_topic(self, template: Template) -> None:
+        """It may not use a key of AWS, such as `alias/aws/sns`; a key of one's own would need a policy that lets it."""
+        [topic] = [each for each in template["Resources"].values() if each["Type"] == "AWS::SNS::Topic"]
+        assert "KmsMasterKeyId" not in topic.get("Properties", {})
+        assert "AWS::SNS::TopicPolicy" not in {each["Type"] for each in template["Resources"].values()}
+
     def test_a_chat_that_outgrows_its_partition_has_one(self, template: Template) -> None:
         alarm = of_type(template, "AWS::CloudWatch::Alarm")["LargeChatAlarm"]
         assert alarm["MetricName"] == "LargeChats"
@@ -152,7 +171,7 @@ def item_actions(template: Template, policy: str) -> dict[str, set[str]]:
     """The item actions that a policy allows, by table."""
     allowed: dict[str, set[str]] = {}
     for statement in statements(template, policy, "Allow"):
-        resources = statement["Resource"]
+        resources = statement.get("Resource", [])
         for resource in resources if isinstance(resources, list) else [resources]:
             for name in NAMES:
                 if table_id(name) in str(resource):
@@ -184,24 +203,46 @@ class TestPolicies:
 
     def test_only_web_sends_sms(self, template: Template) -> None:
         document = json.dumps(
-            {name: template["Resources"][f"{name}Policy"] for name in ("Fanout", "Staff", "Migrator")}
+            {name: template["Resources"][f"{name}Policy"] for name in ("Fanout", "Watch", "Staff", "Migrator")}
         )
         assert "sns:Publish" not in document
         assert "sns:Publish" in json.dumps(template["Resources"]["WebPolicy"])
 
     def test_only_the_migrator_creates_tables(self, template: Template) -> None:
-        for policy in ("WebPolicy", "FanoutPolicy", "StaffPolicy"):
+        for policy in ("WebPolicy", "FanoutPolicy", "WatchPolicy", "StaffPolicy"):
             assert "CreateTable" not in json.dumps(template["Resources"][policy])
 
     def test_only_staff_scans(self, template: Template) -> None:
         assert "dynamodb:Scan" in json.dumps(template["Resources"]["StaffPolicy"])
-        for policy in ("WebPolicy", "FanoutPolicy", "MigratorPolicy"):
+        for policy in ("WebPolicy", "FanoutPolicy", "WatchPolicy", "MigratorPolicy"):
             assert "Scan" not in json.dumps(template["Resources"][policy])
 
-    def test_topics_are_reached_by_their_kinds_of_access(self) -> None:
-        resources = data_template()["Resources"]
-        assert "kafka-cluster:ReadData" not in json.dumps(resources["WebKafkaPolicy"])
-        assert "kafka-cluster:WriteData" not in json.dumps(resources["FanoutKafkaPolicy"])
+    def test_the_watch_reads_what_it_needs_and_every_write_is_denied(self, template: Template) -> None:
+        needed: dict[str, set[str]] = {}
+        for pattern in WATCH_PATTERNS:
+            needed.setdefault(pattern.table, set()).update(ACTIONS[pattern.operation])
+        allowed = item_actions(template, "WatchPolicy")
+        assert {name: actions - {"DescribeTable"} for name, actions in allowed.items() if name in needed} == needed
+        assert statements(template, "WatchPolicy", "Deny") == statements(template, "FanoutPolicy", "Deny")
+
+    @pytest.mark.parametrize(
+        ("row", "policy"),
+        [
+            ("`web`", "Web"),
+            ("`fanout`", "Fanout"),
+            ("`reconcile --watch`", "Watch"),
+            ("`manage.py create_tables`", "Migrator"),
+        ],
+    )
+    def test_the_page_of_engines_lists_the_actions(self, template: Template, row: str, policy: str) -> None:
+        [cells] = [line.split("|") for line in ENGINES_PAGE.splitlines() if line.startswith(f"| {row} |")]
+        allowed = {
+            action.removeprefix("dynamodb:")
+            for statement in statements(template, f"{policy}Policy", "Allow")
+            for action in statement["Action"]
+            if action.startswith("dynamodb:")
+        }
+        assert set(re.findall(r"`([A-Z]\w+)`", cells[2])) == allowed
 
 
 class TestMedia:
@@ -211,4 +252,20 @@ class TestMedia:
         assert (rules["uploads"]["Prefix"], rules["uploads"]["ExpirationInDays"]) == ("uploads/", 1)
         assert rules["pending"]["TagFilters"] == [{"Key": "state", "Value": "pending"}]
         assert rules["pending"]["ExpirationInDays"] == 2
-        assert all(bucket["PublicAccessBlockConfiguration"].values())
+
+    def test_the_bucket_is_private_encrypted_and_outlives_its_stack(self, template: Template) -> None:
+        resource = template["Resources"]["MediaBucket"]
+        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
+        assert set(resource["Properties"]["PublicAccessBlockConfiguration"].values()) == {True}
+        assert "BucketEncryption" in resource["Properties"]
+
+    def test_it_is_reached_with_tls_only(self, template: Template) -> None:
+        [policy] = of_type(template, "AWS::S3::BucketPolicy").values()
+        assert policy["Bucket"] == {"Ref": "MediaBucket"}
+        [statement] = policy["PolicyDocument"]["Statement"]
+        assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:*")
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        assert "MediaBucket" in str(statement["Resource"])
+
+    def test_no_process_may_use_it_before_an_access_pattern_needs_it(self, template: Template) -> None:
+        assert "s3:" not in json.dumps(of_type(template, "AWS::IAM::ManagedPolicy"))
