@@ -39,6 +39,7 @@ async def print_messages(client: Client) -> None:
     async for message in client.messages():
         sender = "you" if message["sender_id"] == client.user_id else message["sender_id"]
         write_line(f"{message['sequence']:>4}  {sender}: {message['content']}")
+        client.mark_read(message["chat_id"], message["sequence"])
 
 
 async def read_lines() -> AsyncIterator[str]:

@@ -1,21 +1,27 @@
 """The client: ordered chats, safe sends, folded logs and marks over one connection."""
 
 import asyncio
+import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from parley_client.connection import Connection, Ended, Frame, Target, Token, Url
+from parley_client.connection import Connection, Frame, Target, Token, Url
 from parley_client.log import ChatLog, Entry, Read, kind_of
-from parley_client.marks import Marks
+from parley_client.marks import Mark, Marks
 from parley_client.outbox import Outbox, retry_delay
+from parley_client.own_marks import ACK, READ, OwnMarks
 from parley_client.rest import base_of, request
 from parley_client.timeline import Timeline
+from parley_client.unread import Unread
+
+log = logging.getLogger(__name__)
 
 KEPT_FRAMES = 1_000
 FLUSH_INTERVAL = 0.2  # seconds
 PAGE = 100
+SYNC_RETRY = 1.0  # seconds
 
 
 class Client:
@@ -40,11 +46,14 @@ class Client:
         self._acknowledge = acknowledge
         self._timelines: dict[str, Timeline] = {}
         self._logs: dict[str, ChatLog] = {}
+        self._opened: set[str] = set()
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._syncing: set[str] = set()
-        self._waiting_marks: dict[tuple[str, str], int] = {}
+        self._own_marks = OwnMarks(self._connection.write)
+        self._with_receipts: set[str] = set()
         self._watched: dict[str, Sequence[str]] = {}
         self._outbox = Outbox(self._connection.write)
-        self._delivered: asyncio.Queue[Entry | Ended] = asyncio.Queue()
+        self._unread = Unread()
         self._tasks: set[asyncio.Task[None]] = set()
         self.user_id = ""
         self.marks = Marks(time.monotonic)
@@ -88,11 +97,17 @@ class Client:
     async def open(self, chat_id: str, *, limit: int = PAGE) -> ChatLog:
         """Read the newest entries and the pins, follow the chat from there and keep its log. Raises `RequestFailed`.
 
-        A chat that is open already is not read again: a page ahead of its log would leave a gap.
+        A chat that is open already is not read again: a page ahead of its log would leave a gap. Calls for one chat
+        wait for each other.
         """
-        log = self._logs.setdefault(chat_id, ChatLog())
-        if log.last:
-            return log
+        async with self._opening[chat_id]:
+            if chat_id not in self._opened:
+                await self._read_log(chat_id, limit)
+                self._opened.add(chat_id)
+        return self._logs[chat_id]
+
+    async def _read_log(self, chat_id: str, limit: int) -> None:
+        log = self._logs[chat_id] = ChatLog()
         path = f"/api/chats/{chat_id}/pins"
         try:
             await self._load_page(log, chat_id, limit=limit)
@@ -100,9 +115,8 @@ class Client:
             await self._load(log, path, {}, lambda read, answer: log.end_pins(read, answer["items"]))
         except BaseException:
             # Entries that were pushed meanwhile are no whole log: the next call reads it.
-            self._logs.pop(chat_id, None)
+            del self._logs[chat_id]
             raise
-        return log
 
     async def load_older(self, chat_id: str, *, limit: int = PAGE) -> bool:
         """Read the page before the oldest entry of an open chat. Returns whether there is more."""
@@ -131,11 +145,8 @@ class Client:
         return found
 
     async def _next(self) -> Entry:
-        entry = await self._delivered.get()
-        if isinstance(entry, Ended):
-            self._delivered.put_nowait(entry)
-            raise entry
-        return entry
+        await self._resume()
+        return await self._unread.take()
 
     async def request(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
         """Call the REST API with this client's token. Raises `RequestFailed`, and `OSError` without an answer."""
@@ -193,15 +204,22 @@ class Client:
 
     def mark_read(self, chat_id: str, sequence: int) -> None:
         """The person has seen everything up to `sequence`. Calls are coalesced."""
-        self._move_mark("read", chat_id, sequence)
+        self._own_marks.move(READ, chat_id, sequence)
 
     async def load_receipts(self, chat_id: str) -> None:
-        """Read every member's marks into `marks`; later ones arrive by themselves in chats of at most 100 members."""
+        """Read every member's marks into `marks`, and again after each reconnect and `resync`.
+
+        Between those, what moves arrives by itself in chats of at most 100 members.
+        """
+        before, items = dict(self.marks.receipts(chat_id)), list[dict[str, Any]]()
         query: dict[str, Any] = {"limit": 200}
         while query.get("cursor", "first") is not None:
             page = await self.request("GET", f"/api/chats/{chat_id}/receipts", query=query)
-            self.marks.add_receipts(chat_id, page["items"])
+            items += page["items"]
             query["cursor"] = page["next_cursor"]
+        self.marks.add_receipts(chat_id, items)
+        self.marks.hide_reads(chat_id, items, before)
+        self._with_receipts.add(chat_id)
 
     async def set_typing(self, chat_id: str, *, active: bool) -> None:
         await self._connection.write({"type": "typing", "chat_id": chat_id, "active": active})
@@ -215,9 +233,15 @@ class Client:
         """Set `read_receipts` and `show_presence`; returns the user."""
         return await self.request("PATCH", "/api/users/me", body=switches)
 
-    def _move_mark(self, kind: str, chat_id: str, sequence: int) -> None:
-        key = (kind, chat_id)
-        self._waiting_marks[key] = max(sequence, self._waiting_marks.get(key, 0))
+    async def _reload_receipts(self) -> None:
+        for chat_id in list(self._with_receipts):
+            try:
+                await self.load_receipts(chat_id)
+            except Exception as error:  # noqa: BLE001 - any failure, also of the token callable: the next time reads it
+                log.info("receipts are not read: %r", error)
+
+    def _stored_marks(self, chat_id: str) -> Mark:
+        return self.marks.receipts(chat_id).get(self.user_id, Mark())
 
     async def _flush_marks_periodically(self) -> None:
         while True:
@@ -226,16 +250,15 @@ class Client:
 
     async def _flush_marks(self) -> None:
         """Coalesce: one frame per chat, mark and interval, because the server rate-limits frames."""
-        while self._waiting_marks and self._connection.is_open:
-            (kind, chat_id), sequence = self._waiting_marks.popitem()
-            await self._connection.write({"type": kind, "chat_id": chat_id, "sequence": sequence})
+        if self._connection.is_open:
+            await self._own_marks.flush()
 
     # Connection
 
     async def _run(self) -> None:
         ended = await self._connection.run()
         self._outbox.end(ended)
-        self._delivered.put_nowait(ended)
+        self._unread.end(ended)
 
     async def on_open(self, hello: Frame) -> None:
         self.user_id = hello["user_id"]
@@ -243,9 +266,12 @@ class Client:
         await self._outbox.resend()
         for chat_id, user_ids in list(self._watched.items()):
             await self.watch_presence(chat_id, user_ids)
+        self._own_marks.repeat(self._stored_marks)
+        self._spawn(self._reload_receipts())
 
     def on_lost(self) -> None:
         self._syncing.clear()
+        self.marks.clear_live()
 
     async def on_frame(self, frame: Frame) -> None:
         match frame["type"]:
@@ -260,9 +286,11 @@ class Client:
                 await self._on_ack(frame)
             case "error":
                 self.errors.append(frame)
+                self._own_marks.on_error(frame)
                 self._spawn(self._on_error(frame))
             case "resync":
                 await self._sync_all()
+                self._spawn(self._reload_receipts())
             case "chat_created":
                 self.notices.append(frame)
                 self.follow(frame["chat_id"])
@@ -281,18 +309,27 @@ class Client:
         for entry in ready:
             if (log := self._logs.get(chat_id)) is not None:
                 log.apply(entry)
-            self._delivered.put_nowait(entry)
+        self._unread.put(chat_id, ready)
         if ready and self._acknowledge:
-            self._move_mark("ack", chat_id, timeline.last_seen)
+            self._own_marks.move(ACK, chat_id, timeline.last_seen)
         if timeline.has_gap:
             await self._sync(chat_id)
 
     async def _on_sync_batch(self, frame: Frame) -> None:
+        """Sync on while that brings entries; otherwise wait, so that an incomplete answer starts no busy loop."""
         chat_id = frame["chat_id"]
-        self._syncing.discard(chat_id)
+        timeline = self._timelines.setdefault(chat_id, Timeline())
+        before = timeline.next, self._unread.position(chat_id)
         await self._deliver(chat_id, frame["messages"])
-        if frame["has_more"] and chat_id not in self._syncing:
+        self._unread.put_again(chat_id, frame["messages"], last_seen=timeline.last_seen)
+        is_behind = frame["has_more"] or timeline.has_gap or chat_id in self._unread.resumable()
+        if is_behind and before == (timeline.next, self._unread.position(chat_id)):
+            self._spawn(self._sync_after(chat_id, SYNC_RETRY))
+            return
+        self._syncing.discard(chat_id)
+        if is_behind:
             await self._sync(chat_id)
+        await self._resume()
 
     async def _on_ack(self, frame: Frame) -> None:
         entry = self._outbox.on_ack(frame, user_id=self.user_id)
@@ -308,17 +345,29 @@ class Client:
             return
         self._syncing.discard(chat_id)
         if frame["retryable"]:
-            await asyncio.sleep(retry_delay(frame))
+            await self._sync_after(chat_id, retry_delay(frame))
+        else:
+            self._unread.give_up(chat_id)
+            await self._resume()
+
+    async def _resume(self) -> None:
+        """Sync chats whose entries did not fit, when the reader has made room."""
+        for chat_id in self._unread.resumable():
             await self._sync(chat_id)
 
     async def _sync_all(self) -> None:
         for chat_id in list(self._timelines):
             await self._sync(chat_id)
 
+    async def _sync_after(self, chat_id: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._syncing.discard(chat_id)
+        await self._sync(chat_id)
+
     async def _sync(self, chat_id: str) -> None:
         if chat_id not in self._syncing and self._connection.is_open:
             self._syncing.add(chat_id)
-            last_seen = self._timelines[chat_id].last_seen
+            last_seen = self._unread.first_missing_after(chat_id, self._timelines[chat_id].last_seen)
             frame = {"type": "sync_request", "chat_id": chat_id, "last_acked_sequence": last_seen}
             await self._connection.write(frame)
 

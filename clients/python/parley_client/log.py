@@ -20,15 +20,28 @@ class Read:
     since: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Reacted:
+    """Somebody's last reaction of one emoji to one message."""
+
+    sequence: int
+    is_added: bool
+
+
 class ChatLog:
     """The messages and notices of a chat as they stand, and its pins.
 
     A change applies where its sequence is greater than the `last_change` of what it changes, so that a page may hold
     older or newer states than the entries that arrive beside it. While a read is in progress, every applied change is
     kept and applied again to what the read returns.
+
+    A message lists the first `max_listed` of those who reacted, as the server does. Who the others are is known from
+    the reactions of the timeline: they come after the message, so a message of the timeline has all of them there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_listed: int = MAX_LISTED_REACTORS) -> None:
+        self._max_listed = max_listed
+        self._reacted: dict[tuple[int, str], dict[str, _Reacted]] = {}
         self.last = 0
         self.pins: list[int] = []
         self.skipped = 0
@@ -52,6 +65,15 @@ class ChatLog:
     def find(self, sequence: int) -> Entry | None:
         """A message or notice, also one that only a quote or a pin has loaded."""
         return self._entries.get(sequence)
+
+    def has_reacted(self, sequence: int, emoji: str, user_id: str) -> bool:
+        """Whether this person has this reaction to a message of the timeline, listed or not."""
+        reactions = self._entries.get(sequence, {}).get("reactions", [])
+        shown = next((each for each in reactions if each["emoji"] == emoji), None)
+        if shown is None:
+            return False
+        is_listed = user_id in shown["user_ids"]
+        return is_listed or (shown["count"] > len(shown["user_ids"]) and user_id in self._known(sequence, emoji))
 
     def on_change(self, listener: Callable[[Entry], None]) -> None:
         """Call `listener` with each entry after it was applied."""
@@ -142,9 +164,23 @@ class ChatLog:
         if kind_of(change) == "pin":
             self._pin(change)
             return
+        if kind_of(change) == "reaction":
+            self._remember(change)
         target = self._entries.get(change["target"])
         if target is not None and change["sequence"] > last_change(target):
-            self._entries[change["target"]] = changed(target, change)
+            known = self._known(change["target"], change.get("emoji", ""))
+            self._entries[change["target"]] = changed(target, change, known=known, max_listed=self._max_listed)
+
+    def _remember(self, reaction: Entry) -> None:
+        """Pages bring older reactions later."""
+        people = self._reacted.setdefault((reaction["target"], reaction["emoji"]), {})
+        before = people.get(reaction["sender_id"])
+        if before is None or before.sequence < reaction["sequence"]:
+            people[reaction["sender_id"]] = _Reacted(reaction["sequence"], reaction["action"] == "add")
+
+    def _known(self, sequence: int, emoji: str) -> set[str]:
+        people = self._reacted.get((sequence, emoji), {})
+        return {user_id for user_id, reacted in people.items() if reacted.is_added}
 
     def _pin(self, change: Entry) -> None:
         if change["sequence"] <= self._pins_changed:
@@ -164,8 +200,10 @@ def last_change(entry: Entry) -> int:
     return sequence
 
 
-def changed(message: Entry, change: Entry) -> Entry:
-    """The message after an edit, a deletion or a reaction."""
+def changed(
+    message: Entry, change: Entry, *, known: Iterable[str] = (), max_listed: int = MAX_LISTED_REACTORS
+) -> Entry:
+    """The message after an edit, a deletion or a reaction. `known` may name more than those who are listed."""
     after = {**message, "last_change": change["sequence"]}
     match change["kind"]:
         case "edit":
@@ -176,18 +214,18 @@ def changed(message: Entry, change: Entry) -> Entry:
             for name in ("mentions", "attachments", "reactions"):
                 after.pop(name, None)
         case "reaction":
-            _set(after, "reactions", _react(message.get("reactions", []), change))
+            _set(after, "reactions", _react(message.get("reactions", []), change, set(known), max_listed))
     return after
 
 
-def _react(reactions: list[Entry], change: Entry) -> list[Entry]:
+def _react(reactions: list[Entry], change: Entry, known: set[str], max_listed: int) -> list[Entry]:
     by_emoji = {reaction["emoji"]: reaction for reaction in reactions}
     emoji, user_id = change["emoji"], change["sender_id"]
     before = by_emoji.pop(emoji, {"count": 0, "user_ids": []})
-    others = set(before["user_ids"]) - {user_id}
+    others = (known | set(before["user_ids"])) - {user_id}
     is_added = change["action"] == "add"
     if count := before["count"] + (1 if is_added else -1):
-        user_ids = sorted(others | {user_id} if is_added else others)[:MAX_LISTED_REACTORS]
+        user_ids = sorted(others | {user_id} if is_added else others)[:max_listed]
         by_emoji[emoji] = {"emoji": emoji, "count": count, "user_ids": user_ids}
     return [by_emoji[emoji] for emoji in sorted(by_emoji)]
 

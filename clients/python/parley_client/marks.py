@@ -40,6 +40,22 @@ class Marks:
             delivered = max(before.delivered, mark["last_acked_sequence"], furthest or 0)
             known[mark["user_id"]] = Mark(delivered, furthest)
 
+    def hide_reads(self, chat_id: str, marks: Iterable[Mapping[str, Any]], before: Mapping[str, Mark]) -> None:
+        """Forget the read marks that `marks`, all that the API tells, no longer has: they are hidden now.
+
+        `before` is what was known when it was asked: what has arrived since is kept.
+        """
+        known = self._receipts.setdefault(chat_id, {})
+        for mark in marks:
+            user_id, shown = mark["user_id"], mark.get("last_read_sequence")
+            if shown is None and known[user_id].read == before.get(user_id, Mark()).read:
+                known[user_id] = Mark(known[user_id].delivered)
+
+    def clear_live(self) -> None:
+        """Without a connection nobody is known to type or to be online."""
+        self._typing.clear()
+        self.presence.clear()
+
     def on_typing(self, chat_id: str, user_id: str, *, active: bool) -> None:
         typists = self._typing.setdefault(chat_id, {})
         if active:

@@ -37,6 +37,7 @@
  * | `typing`     | `{chatId, userId}`                   | somebody began or stopped: see `marks.typing(chatId)`      |
  * | `presence`   | `{userId}`                           | a watched person came or went: see `marks.presence(id)`    |
  * | `chat_created`, `membership_changed` | the frame    | as the server pushed it                                    |
+ * | `resync`     | `{}`                                 | pushes may have been lost: read the open chat's receipts   |
  * | `left`       | `{chatId}`                           | the user is no longer a member of a followed chat          |
  * | `ended`      | `{reason}`                           | the session is over; log in again                          |
  *
@@ -57,6 +58,7 @@ export { ChatLog, Close, Marks, Outbox, ParleyError, Session, Timeline, changed,
 const MARK_DELAY_MS = 200;
 const TYPING_INTERVAL_MS = 3_000;
 const TYPING_MS = 6_000;
+const WATCH_PAUSE_MS = 100;
 
 /** The connection, the chats and the drafts of one user. One per page. */
 export class Parley extends EventTarget {
@@ -71,6 +73,7 @@ export class Parley extends EventTarget {
   #waitingMarks = new Map();
   #typedAt = new Map();
   #watched = new Map();
+  #waitingWatches = new Set();
   #timers = new NamedTimers();
 
   /**
@@ -142,6 +145,7 @@ export class Parley extends EventTarget {
   unfollow(chatId) {
     this.#streams.unfollow(chatId);
     this.#watched.delete(chatId);
+    this.#waitingWatches.delete(chatId);
   }
 
   /** The last delivered sequence of a followed chat; undefined for other chats. */
@@ -154,8 +158,12 @@ export class Parley extends EventTarget {
     return this.#streams.log(chatId);
   }
 
-  /** Read the newest entries, follow the chat from there and keep its log, which is returned. */
+  /**
+   * Read the newest entries, follow the chat from there and keep its log, which is returned. A chat that is open already
+   * is not read again.
+   */
   async open(chatId, { limit = 50 } = {}) {
+    if (this.log(chatId)) return this.log(chatId);
     const log = new ChatLog();
     await this.#loadPage(chatId, log, `limit=${limit}`);
     if (this.log(chatId)) return this.log(chatId);
@@ -375,10 +383,14 @@ export class Parley extends EventTarget {
 
   /** Read the marks of all members; later ones arrive by themselves in chats of at most 100 members. */
   async loadReceipts(chatId) {
-    this.#addReceipts(chatId, await this.listAll(`/api/chats/${chatId}/receipts`));
+    const before = new Map(this.marks.receipts(chatId));
+    const marks = await this.listAll(`/api/chats/${chatId}/receipts`);
+    this.marks.addReceipts(chatId, marks);
+    this.marks.hideReads(chatId, marks, before);
+    this.#emit("receipts", { chatId, marks });
   }
 
-  #addReceipts(chatId, marks) {
+  #onReceipts(chatId, marks) {
     this.marks.addReceipts(chatId, marks);
     this.#emit("receipts", { chatId, marks });
   }
@@ -401,15 +413,33 @@ export class Parley extends EventTarget {
 
   /** Watch the presence of these members of a chat, in place of an earlier list. At most 200 people in all. */
   watchPresence(chatId, userIds) {
-    if (String(this.#watched.get(chatId) ?? []) === String(userIds)) return;
+    const former = this.#watched.get(chatId) ?? [];
+    if (String(former) === String(userIds)) return;
     this.#watched.set(chatId, userIds);
     this.#sendWatch(chatId);
     if (!userIds.length) this.#watched.delete(chatId);
+    const watched = new Set([...this.#watched.values()].flat());
+    for (const userId of former) if (!watched.has(userId)) this.#forgetPresence(userId);
+  }
+
+  #forgetPresence(userId) {
+    this.marks.forgetPresence(userId);
+    this.#emit("presence", { userId });
   }
 
   #sendWatch(chatId) {
     if (!this.#hasMarks) return;
-    this.#connection.write({ type: "watch_presence", chat_id: chatId, user_ids: this.#watched.get(chatId) });
+    this.#waitingWatches.add(chatId);
+    if (!this.#timers.has("watches")) this.#sendNextWatch();
+  }
+
+  /** One after the other, at random distances: many clients may have connected at once. */
+  #sendNextWatch() {
+    const [chatId] = this.#waitingWatches;
+    if (chatId === undefined) return;
+    this.#waitingWatches.delete(chatId);
+    this.#connection.write({ type: "watch_presence", chat_id: chatId, user_ids: this.#watched.get(chatId) ?? [] });
+    this.#timers.set("watches", WATCH_PAUSE_MS * (0.5 + this.#random()), () => this.#sendNextWatch());
   }
 
   // Frames
@@ -424,6 +454,7 @@ export class Parley extends EventTarget {
     this.#streams.onLost();
     this.#timers.clear();
     this.#typedAt.clear();
+    this.#waitingWatches.clear();
     this.#hasMarks = null;
     this.marks.clearLive();
   }
@@ -443,9 +474,10 @@ export class Parley extends EventTarget {
       case "error":
         return this.#onError(frame);
       case "resync":
+        this.#emit("resync", {});
         return this.refresh();
       case "receipts":
-        return this.#addReceipts(frame.chat_id, frame.marks);
+        return this.#onReceipts(frame.chat_id, frame.marks);
       case "typing":
         return this.#onTyping(frame.chat_id, frame.user_id, frame.active);
       case "presence":

@@ -85,7 +85,7 @@ export function fakeFetch(routes) {
 
 const EVENTS = [
   ..."state chats entry message activity pending sent failed discarded left ended".split(" "),
-  ..."receipts typing presence".split(" "),
+  ..."receipts typing presence resync".split(" "),
 ];
 
 export function inboxOf(...chats) {

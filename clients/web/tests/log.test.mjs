@@ -58,6 +58,20 @@ describe("ChatLog", () => {
     assert.deepEqual(log.timeline[0].reactions.map(({ emoji }) => emoji), sorted);
   });
 
+  test("who reacted behind the list is known, and moves up when somebody listed is gone", () => {
+    const log = new ChatLog({ maxListed: 2 });
+    const react = (sequence, sender_id, action = "add") =>
+      log.apply(change(sequence, "reaction", 1, { emoji: "👍", action, sender_id }));
+    log.apply(message(1));
+    ["ben", "cem", "ada", "dan"].forEach((name, index) => react(2 + index, name));
+    assert.deepEqual(log.timeline[0].reactions, [{ emoji: "👍", count: 4, user_ids: ["ada", "ben"] }]);
+    assert.deepEqual([log.hasReacted(1, "👍", "dan"), log.hasReacted(1, "👍", "zoe")], [true, false]);
+    react(6, "ada", "remove");
+    assert.deepEqual(log.timeline[0].reactions, [{ emoji: "👍", count: 3, user_ids: ["ben", "cem"] }]);
+    react(7, "dan", "remove");
+    assert.equal(log.hasReacted(1, "👍", "dan"), false);
+  });
+
   test("pins are the newest first, and a page older than them does not change them", () => {
     const log = new ChatLog();
     log.endPage(log.beginRead(), [message(90)]);
@@ -77,6 +91,9 @@ describe("ChatLog", () => {
 });
 
 describe("Old state + entries = fresh state", () => {
+  const PEOPLE = ["ada", "ben", "me", "you"];
+  const LISTED = 2;
+
   /** A deterministic random number generator. */
   const randomOf = (seed) => () => {
     seed = (seed * 1_664_525 + 1_013_904_223) >>> 0;
@@ -91,7 +108,7 @@ describe("Old state + entries = fresh state", () => {
     const targets = entries.filter((entry) => !entry.kind && !deleted.has(entry.sequence));
     if (!targets.length || random() < 0.3) return message(sequence, { kind: undefined, created_at: `t${sequence}` });
     const { sequence: target } = pick(targets);
-    switch (pick(["edit", "reaction", "reaction", "pin", "deletion"])) {
+    switch (pick(["edit", "reaction", "reaction", "reaction", "reaction", "pin", "deletion"])) {
       case "edit":
         return change(sequence, "edit", target, { content: `edit ${sequence}` });
       case "deletion":
@@ -99,12 +116,18 @@ describe("Old state + entries = fresh state", () => {
       case "pin":
         return change(sequence, "pin", target, { action: pick(["add", "remove"]) });
       default: {
-        const [sender_id, emoji] = [pick(["me", "you"]), pick(["👍", "🎉"])];
+        const [sender_id, emoji] = [pick(PEOPLE), pick(["👍", "🎉"])];
         const shown = stateAt(entries, entries.length).find(target).reactions ?? [];
         const isThere = shown.some((each) => each.emoji === emoji && each.user_ids.includes(sender_id));
         return change(sequence, "reaction", target, { emoji, sender_id, action: isThere ? "remove" : "add" });
       }
     }
+  }
+
+  /** What a server shows that lists no more than `LISTED` people for an emoji. */
+  function asListed(entry) {
+    const cut = (reaction) => ({ ...reaction, user_ids: reaction.user_ids.slice(0, LISTED) });
+    return entry.reactions ? { ...entry, reactions: entry.reactions.map(cut) } : entry;
   }
 
   /** What somebody shows who has applied the first `count` entries one after the other. */
@@ -123,8 +146,8 @@ describe("Old state + entries = fresh state", () => {
       const page = (before) =>
         entries
           .slice(Math.max(0, before - 4), before - 1)
-          .map((entry) => stateAt(entries, entries.length).find(entry.sequence) ?? entry);
-      const log = new ChatLog();
+          .map((entry) => asListed(stateAt(entries, entries.length).find(entry.sequence) ?? entry));
+      const log = new ChatLog({ maxListed: LISTED });
       log.endPage(log.beginRead(), page(entries.length + 1));
       while (log.first > 1) {
         const read = log.beginRead();
@@ -134,7 +157,12 @@ describe("Old state + entries = fresh state", () => {
         while (log.last < entries.length) log.apply(entries[log.last]);
         log.endPage(read, answer);
       }
-      assert.deepEqual(log.timeline, stateAt(entries, entries.length).timeline, `seed ${seed}`);
+      const fresh = stateAt(entries, entries.length);
+      assert.deepEqual(log.timeline, fresh.timeline.map(asListed), `seed ${seed}`);
+      for (const { sequence } of log.timeline)
+        for (const emoji of ["👍", "🎉"])
+          for (const userId of PEOPLE)
+            assert.equal(log.hasReacted(sequence, emoji, userId), fresh.hasReacted(sequence, emoji, userId));
     }
   });
 });
@@ -154,6 +182,14 @@ describe("An open chat", () => {
     FakeSocket.last.serverSend(change(4, "edit", 2, { content: "new", type: "message" }));
     assert.deepEqual(contents(client.log("c")), ["new", "m3"]);
     assert.deepEqual([of("entry").length, of("message").length], [1, 0]);
+  });
+
+  test("a chat that is open already is not read again", async () => {
+    const { client, fetch } = await startClient({ routes: { ...inboxOf(["c", 3]), ...page(message(3), message(2)) } });
+    const log = await client.open("c");
+    const count = fetch.calls.length;
+    assert.equal(await client.open("c"), log);
+    assert.equal(fetch.calls.length, count);
   });
 
   test("own changes are frames with an id, applied by their acks", async () => {

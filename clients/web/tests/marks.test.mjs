@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, mock, test } from "node:test";
 
+import { watchPartners } from "../static/app/presence.js";
 import { FakeSocket, flushPromises, inboxOf, message, startClient } from "./doubles.mjs";
 
 beforeEach(() => mock.timers.enable({ apis: ["setTimeout", "Date"] }));
@@ -34,6 +35,28 @@ describe("Receipts", () => {
     const { client } = await startClient({ routes });
     await client.loadReceipts("c");
     assert.deepEqual([...client.marks.receipts("c").keys()], ["you", "me"]);
+  });
+
+  test("a read mark that the API no longer shows is forgotten, one that arrived meanwhile is kept", async () => {
+    const items = [mark("you", 5), mark("them", 5)];
+    const live = { type: "receipts", chat_id: "c", marks: [mark("them", 6, 6)] };
+    const answer = () => {
+      FakeSocket.last.serverSend(live);
+      return [200, { items, next_cursor: null }];
+    };
+    const { client } = await startClient({ routes: { ...inboxOf(), "GET /api/chats/c/receipts": answer } });
+    FakeSocket.last.serverSend({ type: "receipts", chat_id: "c", marks: [mark("you", 4, 4), mark("them", 4, 4)] });
+    await client.loadReceipts("c");
+    assert.deepEqual(Object.fromEntries(client.marks.receipts("c")), {
+      you: { delivered: 5, read: undefined },
+      them: { delivered: 6, read: 6 },
+    });
+  });
+
+  test("a resync is told, so that the receipts of the open chat are read again", async () => {
+    const { of } = await startClient();
+    FakeSocket.last.serverSend({ type: "resync" });
+    assert.equal(of("resync").length, 1);
   });
 });
 
@@ -102,6 +125,45 @@ describe("Presence", () => {
     assert.deepEqual(FakeSocket.last.sent("watch_presence"), [
       { type: "watch_presence", chat_id: "c", user_ids: ["you"] },
     ]);
+  });
+
+  test("whoever is no longer watched in any chat is not known to be online", async () => {
+    const { client } = await startClient();
+    client.watchPresence("c", ["you", "them"]);
+    client.watchPresence("d", ["them"]);
+    for (const user_id of ["you", "them"]) FakeSocket.last.serverSend({ type: "presence", user_id, status: "online" });
+    client.watchPresence("c", []);
+    assert.equal(client.marks.presence("you"), undefined);
+    assert.equal(client.marks.presence("them").status, "online");
+  });
+
+  test("many lists are sent one after the other, the newest of each chat", async () => {
+    const { client } = await startClient();
+    for (let chat = 0; chat < 30; chat += 1) client.watchPresence(`c${chat}`, ["you"]);
+    client.watchPresence("c29", []);
+    assert.equal(FakeSocket.last.sent("watch_presence").length, 1);
+    for (let pause = 0; pause < 40; pause += 1) mock.timers.tick(150);
+    const lists = FakeSocket.last.sent("watch_presence");
+    assert.equal(lists.length, 30);
+    assert.deepEqual(lists.at(-1), { type: "watch_presence", chat_id: "c29", user_ids: [] });
+  });
+
+  test("the topmost chats and the open one are watched, and no longer those that have moved down", async () => {
+    const { client } = await startClient();
+    const list = Array.from({ length: 40 }, (_, place) => ({ chat_id: `c${place}`, type: "direct" }));
+    const chats = { list: () => list, partner: ({ chat_id: id }) => `partner of ${id}` };
+    const watched = new Map();
+    const parley = { watchPresence: (chatId, userIds) => client.watchPresence(chatId, userIds) };
+    const settle = () => {
+      for (let pause = 0; pause < 60; pause += 1) mock.timers.tick(150);
+      for (const { chat_id: id, user_ids: ids } of FakeSocket.last.sent("watch_presence")) watched.set(id, ids.length);
+      return [...watched].filter(([, count]) => count).map(([id]) => id);
+    };
+    watchPartners({ chats, parley, open: "c35" });
+    assert.deepEqual(settle(), [...list.slice(0, 30).map(({ chat_id: id }) => id), "c35"]);
+    list.unshift(list.pop());
+    watchPartners({ chats, parley, open: undefined });
+    assert.deepEqual(settle().sort(), list.slice(0, 30).map(({ chat_id: id }) => id).sort());
   });
 
   test("without a connection nobody is known to be online", async () => {

@@ -36,16 +36,17 @@ describe("Markup", () => {
     ]);
     assert.equal(shown("@Ada Moreau, @Ada! @Adam @Ben", mentions), "mention(@Ada Moreau), mention(@Ada)! @Adam @Ben");
     assert.equal(parse("@Ada", mentions)[0].userId, "1");
-    assert.equal(shown("@(x", new Map([["1", "(x"]])), "mention(@(x)");
+    for (const name of ["(x", "Ada-Marie", "a/b", "C++ [x] {y} ^$ | \\ ?", "O’Neill & <b>"])
+      assert.equal(shown(`@${name}`, new Map([["1", name]])), `mention(@${name})`);
   });
 
   test("only web addresses become links, and the text around them is kept", () => {
-    const text = 'see https://a.example/x?y=(1). "http://b.example" javascript:alert(1)';
+    const text = 'see https://a.example/x?y=(1). "http://b.example" javascript:alert(1) (https://c.example/x)';
     const parts = parse(text);
     assert.equal(parts.map((part) => part.text).join(""), text);
     assert.deepEqual(
       parts.filter(({ type }) => type === "link").map((part) => part.text),
-      ["https://a.example/x?y=(1", "http://b.example"],
+      ["https://a.example/x?y=(1)", "http://b.example", "https://c.example/x"],
     );
   });
 

@@ -100,6 +100,13 @@ export class Chats extends EventTarget {
       .map((draft) => ({ ...draft, error: draft.state === "failed" ? this.#errors.get(draft.clientMessageId) : null }));
   }
 
+  /** The messages with a change of this user that waits for a connection. */
+  changing(chatId) {
+    if (this.#parley.state === "online") return new Set();
+    const drafts = this.#parley.outbox.list().filter((draft) => draft.chatId === chatId && draft.fields.target);
+    return new Set(drafts.map((draft) => draft.fields.target));
+  }
+
   // Reading
 
   /** Load the newest entries, back to the first unread one, and follow the chat. Rejects if it cannot be read. */
@@ -112,15 +119,12 @@ export class Chats extends EventTarget {
     this.#emitChange(chatId);
   }
 
+  /** Load the page before the oldest entry. Calls while one is on its way wait for that one. */
   async loadOlder(chatId, { limit } = {}) {
     const chat = this.#chats.get(chatId);
-    if (!chat || chat.isLoadingOlder) return;
-    chat.isLoadingOlder = true;
-    try {
-      await this.#parley.loadOlder(chatId, { limit });
-    } finally {
-      chat.isLoadingOlder = false;
-    }
+    if (!chat) return;
+    chat.loadingOlder ??= this.#parley.loadOlder(chatId, { limit }).finally(() => (chat.loadingOlder = null));
+    await chat.loadingOlder;
     this.#emitChange(chatId);
   }
 
@@ -151,11 +155,15 @@ export class Chats extends EventTarget {
     return log.timeline.filter(isUnread);
   }
 
-  /** The members by user id. They are kept until they change. */
+  /** The members by user id, read again after a change. Until they are read, `chat.members` has the former ones. */
   async members(chatId, { reload = false } = {}) {
     const chat = this.#chats.get(chatId);
-    if (chat?.members && !reload) return chat.members;
-    const items = await this.#parley.listAll(`/api/chats/${chatId}/members`);
+    if (chat?.members && !chat.haveMembersChanged && !reload) return chat.members;
+    if (chat) chat.haveMembersChanged = false; // true again if they change during the read
+    const items = await this.#parley.listAll(`/api/chats/${chatId}/members`).catch((error) => {
+      if (chat) chat.haveMembersChanged = true;
+      throw error;
+    });
     this.#people.addNames(items);
     const members = new Map(items.map((member) => [member.user_id, member]));
     if (chat) Object.assign(chat, { members, role: members.get(this.#myId)?.role ?? chat.role });
@@ -196,6 +204,7 @@ export class Chats extends EventTarget {
       const chat = this.#put(item);
       // A lost connection may have lost a mark, and earlier clients set no read marks.
       if (chat.unread.mark > (item.last_read_sequence ?? 0)) this.#parley.markRead(item.chat_id, chat.unread.mark);
+      chat.acknowledged = 0;
       this.#acknowledge(chat);
     }
     // The inbox may lag behind a new chat. For followed chats, parley.js finds out whether they are gone.
@@ -256,7 +265,7 @@ export class Chats extends EventTarget {
 
   /** It has arrived, also where the chat was never opened. */
   #acknowledge(chat) {
-    if (chat.last_sequence <= (chat.acknowledged ?? chat.last_acked_sequence ?? 0)) return;
+    if (chat.last_sequence <= Math.max(chat.acknowledged ?? 0, chat.last_acked_sequence ?? 0)) return;
     chat.acknowledged = chat.last_sequence;
     this.#parley.acknowledge(chat.chat_id, chat.last_sequence, { isRead: chat.last_read_sequence > 0 });
   }
@@ -311,7 +320,7 @@ export class Chats extends EventTarget {
 
   #onMembersChanged(chatId) {
     const chat = this.#chats.get(chatId);
-    if (chat) chat.members = undefined;
+    if (chat) chat.haveMembersChanged = true;
     this.dispatchEvent(new CustomEvent("members", { detail: chatId }));
   }
 

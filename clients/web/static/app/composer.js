@@ -75,6 +75,22 @@ export class Composer {
     this.#resize();
   }
 
+  /** A message was deleted. If it was being edited, what was written in its place is kept, as a new message. */
+  onDeleted(sequence) {
+    if (this.#editing?.sequence !== sequence) return;
+    const written = this.input.value === this.#editing.content ? "" : this.input.value;
+    addToDraft(this.#chatId, written);
+    this.#leaveContext();
+  }
+
+  /** An edit was refused: its text is kept, as a new message. */
+  restore(text) {
+    if (!this.#editing) saveDraft(this.#chatId, this.input.value);
+    addToDraft(this.#chatId, text);
+    if (!this.#editing) this.input.value = loadDraft(this.#chatId);
+    this.#resize();
+  }
+
   #showContext(picture, title, text) {
     this.context.replaceChildren(
       icon(picture),
@@ -125,11 +141,18 @@ export class Composer {
     event.preventDefault();
     const content = this.input.value.trim();
     if (!content || byteLength(content) > MAX_CONTENT_BYTES) return;
-    const mentions = mentionsIn(content, this.#members());
+    const mentions = mentionsIn(content, this.#mentionable());
     if (!this.#editing) this.#send({ content, mentions, replyTo: this.#replyTo ?? undefined });
     else if (content !== this.#editing.content) this.#on.edit({ target: this.#editing.sequence, content, mentions });
     this.#leaveContext();
     this.input.focus();
+  }
+
+  /** The members, and whom the edited message mentions already: oneself perhaps, or somebody who has left. */
+  #mentionable() {
+    const mentioned = (this.#editing?.mentions ?? []).map((id) => ({ user_id: id, display_name: this.#name(id) }));
+    const people = [...mentioned, ...this.#members()];
+    return [...new Map(people.map((person) => [person.user_id, person])).values()];
   }
 
   #send(draft) {
@@ -144,6 +167,11 @@ export class Composer {
 function saveDraft(chatId, text) {
   if (text.trim()) sessionStorage.setItem(`parley.draft.${chatId}`, text);
   else sessionStorage.removeItem(`parley.draft.${chatId}`);
+}
+
+/** Keep a text behind what is kept already. */
+export function addToDraft(chatId, text) {
+  saveDraft(chatId, [loadDraft(chatId), text].filter(Boolean).join("\n"));
 }
 
 function loadDraft(chatId) {

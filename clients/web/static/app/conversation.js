@@ -3,15 +3,16 @@
 import { kindOf } from "../parley.js";
 import { ChatHeader } from "./chat-header.js";
 import { Composer } from "./composer.js";
-import { announce, errorText, h, toast } from "./dom.js";
-import { plainText } from "./markup.js";
+import { announce, errorText, h, openDialog, toast } from "./dom.js";
+import { fullTime } from "./format.js";
+import { parse, plainText, render } from "./markup.js";
 import { MessageActions } from "./message-actions.js";
 import { conversationItems, line } from "./message-items.js";
 import { MessageList } from "./message-list.js";
 import { PinBar } from "./pin-bar.js";
 
 const JUMP_PAGE = 100;
-const MAX_JUMP_PAGES = 30;
+const MAX_JUMP = 3_000; // entries
 const MAX_WATCHED = 100;
 
 export class Conversation {
@@ -45,6 +46,8 @@ export class Conversation {
     listen(chats, "members", ({ detail }) => detail === chatId && this.#loadMembers().catch(() => {}));
     listen(people, "change", () => this.#scheduleRender());
     listen(parley, "presence", () => this.#scheduleRender());
+    // If it fails, the next connect or resync reads them.
+    listen(parley, "resync", () => this.#loadReceipts().catch(() => {}));
     listen(parley, "state", () => parley.state === "online" && this.#open());
     listen(document, "visibilitychange", () => this.#markRead());
     const { unread } = this.#chat;
@@ -64,6 +67,11 @@ export class Conversation {
 
   get input() {
     return this.#composer.input;
+  }
+
+  /** Keep the text of an edit that was refused. */
+  restore(text) {
+    this.#composer.restore(text);
   }
 
   get #chat() {
@@ -126,7 +134,8 @@ export class Conversation {
       this.#isReady = true;
       this.#error = "";
       this.#scheduleRender();
-      await Promise.all([this.#parley.loadPins(this.#chatId), this.#loadMembers()]);
+      const pins = this.#log.hasPins ? null : this.#parley.loadPins(this.#chatId);
+      await Promise.all([pins, this.#loadMembers()]);
     } catch (error) {
       this.#error = errorText(error);
     }
@@ -138,8 +147,13 @@ export class Conversation {
     const members = await this.#chats.members(this.#chatId);
     const others = [...members.keys()].filter((userId) => userId !== this.#myId);
     if (this.#chat?.type === "group") this.#parley.watchPresence(this.#chatId, others.slice(0, MAX_WATCHED));
-    if (members.size <= MAX_WATCHED) await this.#parley.loadReceipts(this.#chatId);
+    await this.#loadReceipts();
     this.#scheduleRender();
+  }
+
+  /** Of small chats: those of large ones are not kept up to date. */
+  async #loadReceipts() {
+    if (this.#chat?.members?.size <= MAX_WATCHED) await this.#parley.loadReceipts(this.#chatId);
   }
 
   async #loadOlder() {
@@ -165,6 +179,7 @@ export class Conversation {
       this.#list.addUnseen();
       if (document.hidden && !this.#unreadFrom) this.#unreadFrom = entry.sequence;
     }
+    if (entry && kindOf(entry) === "deletion") this.#composer.onDeleted(entry.target);
     this.#scheduleRender();
   }
 
@@ -211,6 +226,7 @@ export class Conversation {
       log,
       me: this.#myId,
       pending: this.#chats.pending(this.#chatId),
+      changing: this.#chats.changing(this.#chatId),
       receipts: this.#parley.marks.receipts(this.#chatId),
       unreadFrom: this.#unreadFrom,
       name: (userId) => this.#people.name(userId),
@@ -229,16 +245,28 @@ export class Conversation {
     };
   }
 
-  /** Go to a message, reading back to it if it is not loaded. */
+  /** Go to a message, reading back to it if it is not loaded. One that is far back is shown by itself. */
   async #jump(sequence) {
+    if (this.#log.first - sequence > MAX_JUMP) return this.#showFarBack(sequence);
     try {
-      for (let page = 0; page < MAX_JUMP_PAGES && this.#log.hasOlder && this.#log.first > sequence; page += 1)
+      // The log is gone if one leaves the chat meanwhile.
+      while (this.#log?.hasOlder && this.#log.first > sequence)
         await this.#chats.loadOlder(this.#chatId, { limit: JUMP_PAGE });
     } catch (error) {
       return toast(errorText(error));
     }
     this.#render();
-    if (!this.#list.scrollTo(sequence)) toast("That message is too far back.");
+    this.#list.scrollTo(sequence);
+  }
+
+  /** A quote or a pin has loaded the message. */
+  #showFarBack(sequence) {
+    const { sender_id: senderId, content, created_at: at, deleted_at: deletedAt, mentions = [] } = this.#log.find(sequence);
+    const names = new Map(mentions.map((userId) => [userId, this.#people.name(userId)]));
+    const text = deletedAt ? "This message was deleted" : render(parse(content, names), this.#myId);
+    const title = senderId === this.#myId ? "You" : this.#people.name(senderId);
+    const body = h("p.text", { dir: "auto" }, text);
+    openDialog(title, h("div.body", {}, h("p.hint", {}, fullTime(at)), body));
   }
 
   /** What is on the screen is read. At the end that is everything, changes included. */

@@ -3,6 +3,7 @@
 import { Outbox, Parley, Session } from "../parley.js";
 import { ChatList } from "./chat-list.js";
 import { Chats } from "./chats.js";
+import { addToDraft } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { openDetails, openNewChat } from "./dialogs.js";
 import { errorText, h, icon, toast } from "./dom.js";
@@ -99,12 +100,16 @@ function showChats() {
   listen(chats, "list", () => {
     if (view && !view.chatId && /^#\/chat\//.test(location.hash)) route();
     showBadge(chats.unreadChats);
-    watchPartners({ chats, parley });
+    watchPartners({ chats, parley, open: view?.chatId });
   });
   listen(parley, "failed", ({ detail }) => {
     if (detail.type === "send_message") return;
+    const { chatId, clientMessageId, type, fields } = detail;
     toast(errorText(detail.error));
-    parley.discard(detail.clientMessageId);
+    parley.discard(clientMessageId);
+    if (type !== "edit_message") return;
+    if (view?.chatId === chatId && view.restore) view.restore(fields.content);
+    else addToDraft(chatId, fields.content);
   });
   listen(chats, "left", ({ detail }) => {
     toast(`You are no longer in ${chats.title(detail)}.`);

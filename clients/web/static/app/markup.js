@@ -11,7 +11,8 @@ const emphasis = (mark, sign) =>
 const RULES = [
   ["block", /```\n?(.+?)\n?```/gs],
   ["code", /`([^`\n]+)`/g],
-  ["link", /(https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)\]*_~`])/g],
+  // Parentheses belong to an address in pairs, as in `/wiki/Ada_(name)`.
+  ["link", /(https?:\/\/(?:[^\s<>"'()]|\([^\s<>"'()]*\))*(?:[^\s<>"'.,;:!?()\]*_~`]|\([^\s<>"'()]*\)))/g],
   ["strong", emphasis("\\*\\*", "*")],
   ["em", emphasis("\\*", "*")],
   ["em", emphasis("_", "_")],
@@ -64,7 +65,8 @@ function partOf(type, text, rules, userIds) {
   return type === "mention" ? { type, text, userId: userIds.get(text) } : { type, text };
 }
 
-const escape = (text) => text.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
+/** What has a meaning in a pattern. No other character may be escaped in one with the flag `u`, not even a hyphen. */
+const escape = (text) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
 
 /** The nodes of the parts. `me` is the reader's id. */
 export function render(parts, me) {

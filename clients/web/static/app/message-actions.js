@@ -84,8 +84,7 @@ export class MessageActions {
   }
 
   #hasReacted(message, emoji) {
-    const reaction = message.reactions?.find((each) => each.emoji === emoji);
-    return Boolean(reaction?.user_ids.includes(this.#myId));
+    return this.#parley.log(this.#chatId).hasReacted(message.sequence, emoji, this.#myId);
   }
 
   #copy(message) {

@@ -17,8 +17,8 @@ export function line(kind, text, id = "") {
 }
 
 /**
- * `view` is what is shown: `{chat, log, pending, receipts, unreadFrom, me, name, find}`, `find(sequence)` returns a
- * quoted message or undefined; `handlersOf(message)` are those of `messageItem`.
+ * `view` is what is shown: `{chat, log, pending, changing, receipts, unreadFrom, me, name, find}`, `changing` are the
+ * sequences of messages with a change that waits, `find(sequence)` returns a quoted message or undefined; `handlersOf(message)` are those of `messageItem`.
  */
 export function conversationItems(view, handlersOf) {
   const { log, me, unreadFrom } = view;
@@ -71,7 +71,7 @@ function messageItemOf(view, message, { previous, next }, handlersOf) {
     edited: isDeleted ? null : message.edited_at,
     deleted: isDeleted,
     hasMenu: Boolean(message.sequence) && !isDeleted,
-    state: mine && !isDeleted ? (message.pendingState ?? tickOf(message, { ...view, members: chat.members })) : "",
+    state: stateOf(view, message),
     error: message.error ? errorText(message.error) : "",
     first: !isSameBlock(previous, message),
     last: !isSameBlock(message, next),
@@ -79,10 +79,18 @@ function messageItemOf(view, message, { previous, next }, handlersOf) {
     mentionsMe: !mine && Boolean(message.mentions?.includes(me)),
     pinned: !isDeleted && view.log.pins.includes(message.sequence),
     quote: message.reply_to && !isDeleted ? quoteOf(view, message.reply_to) : null,
-    reactions: (message.reactions ?? []).map((reaction) => reactionOf(view, reaction)),
+    reactions: (message.reactions ?? []).map((reaction) => reactionOf(view, message, reaction)),
   };
   const key = mine ? `mine ${message.client_message_id}` : `message ${message.sequence}`;
   return { key, signature: JSON.stringify(props), build: () => messageItem(props, handlersOf(message)) };
+}
+
+/** Of one's own messages how far they have come, and of all whether a change waits. */
+function stateOf(view, message) {
+  if (message.deleted_at) return "";
+  if (view.changing.has(message.sequence)) return "sending";
+  if (message.sender_id !== view.me) return "";
+  return message.pendingState ?? tickOf(message, { ...view, members: view.chat.members });
 }
 
 function quoteOf({ find, me, name }, sequence) {
@@ -92,10 +100,13 @@ function quoteOf({ find, me, name }, sequence) {
   return { sequence, sender: quoted.sender_id, name: quoted.sender_id === me ? "You" : name(quoted.sender_id), text };
 }
 
-function reactionOf({ me, name }, { emoji, count, user_ids: userIds }) {
-  const names = userIds.map((userId) => (userId === me ? "You" : name(userId) || "…"));
+/** The list of the server is the first twenty: one's own reaction may be behind it. */
+function reactionOf({ log, me, name }, { sequence }, { emoji, count, user_ids: userIds }) {
+  const mine = log.hasReacted(sequence, emoji, me);
+  const others = userIds.filter((userId) => userId !== me).map((userId) => name(userId) || "…");
+  const names = mine ? ["You", ...others] : others;
   if (count > names.length) names.push(`${count - names.length} more`);
-  return { emoji, count, names, mine: userIds.includes(me) };
+  return { emoji, count, names, mine };
 }
 
 function isSameBlock(one, other) {

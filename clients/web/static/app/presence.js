@@ -27,10 +27,12 @@ export function presenceText(chat, { marks, partner }) {
   return `${count} ${count === 1 ? "member" : "members"}${online ? `, ${online} online` : ""}`;
 }
 
-/** Watch the other person of each of the topmost direct chats. */
-export function watchPartners({ chats, parley }) {
-  for (const chat of chats.list().slice(0, MAX_WATCHED_CHATS)) {
-    const partner = chats.partner(chat);
-    if (partner) parley.watchPresence(chat.chat_id, [partner]);
+/** Watch the other person of the direct chats among the topmost, and of the open one; no longer those of the others. */
+export function watchPartners({ chats, parley, open }) {
+  for (const [place, chat] of chats.list().entries()) {
+    if (chat.type !== "direct") continue;
+    const isWatched = place < MAX_WATCHED_CHATS || chat.chat_id === open;
+    const partner = isWatched && chats.partner(chat);
+    if (partner || !isWatched) parley.watchPresence(chat.chat_id, partner ? [partner] : []);
   }
 }

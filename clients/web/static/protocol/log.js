@@ -16,18 +16,27 @@ const bySequence = (one, other) => one.sequence - other.sequence;
  * A change applies where its sequence is greater than the `last_change` of what it changes, so that a page may hold
  * older or newer states than the entries that arrive beside it. While a read is in progress, every applied change is
  * kept and applied again to what the read returns.
+ *
+ * A message lists the first `maxListed` of those who reacted, as the server does. Who the others are is known from the
+ * reactions of the timeline: they come after the message, so a message of the timeline has all of them there.
  */
 export class ChatLog {
   #entries = new Map();
   #pinsChanged = 0;
   #reads = new Set();
   #kept = [];
+  #maxListed;
+  /** By message and emoji: each person's last reaction, `{sequence, isAdded}`. */
+  #reacted = new Map();
 
-  constructor() {
+  constructor({ maxListed = MAX_LISTED_REACTORS } = {}) {
+    this.#maxListed = maxListed;
     this.first = 0;
     this.last = 0;
     /** Sequences, newest pin first. */
     this.pins = [];
+    /** Whether the pins were read. From then on the entries keep them. */
+    this.hasPins = false;
     /** How many entries had a kind that this client does not know. */
     this.skipped = 0;
     /** Whether history has entries before `first`. */
@@ -42,6 +51,14 @@ export class ChatLog {
   /** A message or notice, also one that only a quote or a pin has loaded. */
   find(sequence) {
     return this.#entries.get(sequence);
+  }
+
+  /** Whether this person has this reaction to a message of the timeline, listed or not. */
+  hasReacted(sequence, emoji, userId) {
+    const shown = this.#entries.get(sequence)?.reactions?.find((each) => each.emoji === emoji);
+    if (!shown) return false;
+    const isCut = shown.count > shown.user_ids.length;
+    return shown.user_ids.includes(userId) || (isCut && this.#known(sequence, emoji).includes(userId));
   }
 
   /** Apply the chat's next entry. Unknown kinds are counted in `skipped`. */
@@ -88,6 +105,7 @@ export class ChatLog {
     if (!this.#reads.has(read)) return false;
     this.pins = messages.map(({ sequence }) => sequence);
     this.#pinsChanged = read.since;
+    this.hasPins = true;
     return this.endRead(read, messages);
   }
 
@@ -111,8 +129,25 @@ export class ChatLog {
 
   #change(change) {
     if (kindOf(change) === "pin") return this.#pin(change);
+    if (kindOf(change) === "reaction") this.#remember(change);
     const target = this.#entries.get(change.target);
-    if (target && change.sequence > lastChange(target)) this.#entries.set(change.target, changed(target, change));
+    if (!target || change.sequence <= lastChange(target)) return;
+    const known = this.#known(change.target, change.emoji);
+    this.#entries.set(change.target, changed(target, change, { known, maxListed: this.#maxListed }));
+  }
+
+  /** Pages bring older reactions later. */
+  #remember({ sequence, target, emoji, sender_id: userId, action }) {
+    const place = `${target} ${emoji}`;
+    if (!this.#reacted.has(place)) this.#reacted.set(place, new Map());
+    const people = this.#reacted.get(place);
+    const before = people.get(userId)?.sequence ?? 0;
+    if (before < sequence) people.set(userId, { sequence, isAdded: action === "add" });
+  }
+
+  #known(sequence, emoji) {
+    const people = this.#reacted.get(`${sequence} ${emoji}`) ?? new Map();
+    return [...people].filter(([, { isAdded }]) => isAdded).map(([userId]) => userId);
   }
 
   #pin({ sequence, target, action }) {
@@ -123,8 +158,8 @@ export class ChatLog {
   }
 }
 
-/** The message after an edit, a deletion or a reaction. */
-export function changed(message, change) {
+/** The message after an edit, a deletion or a reaction. `known` may name more than those who are listed. */
+export function changed(message, change, { known = [], maxListed = MAX_LISTED_REACTORS } = {}) {
   const after = { ...message, last_change: change.sequence };
   switch (change.kind) {
     case "edit":
@@ -136,17 +171,17 @@ export function changed(message, change) {
       for (const name of ["mentions", "attachments", "reactions"]) delete after[name];
       break;
     case "reaction":
-      set(after, "reactions", react(message.reactions ?? [], change));
+      set(after, "reactions", react(message.reactions ?? [], change, known, maxListed));
   }
   return after;
 }
 
-function react(reactions, { emoji, sender_id: userId, action }) {
+function react(reactions, { emoji, sender_id: userId, action }, known, maxListed) {
   const byEmoji = new Map(reactions.map((reaction) => [reaction.emoji, reaction]));
   const { count, user_ids: userIds } = byEmoji.get(emoji) ?? { count: 0, user_ids: [] };
-  const others = userIds.filter((id) => id !== userId);
+  const others = [...new Set([...known, ...userIds])].filter((id) => id !== userId);
   const isAdded = action === "add";
-  const after = (isAdded ? [...others, userId] : others).sort().slice(0, MAX_LISTED_REACTORS);
+  const after = (isAdded ? [...others, userId] : others).sort().slice(0, maxListed);
   byEmoji.delete(emoji);
   if (count + (isAdded ? 1 : -1) > 0) byEmoji.set(emoji, { emoji, count: count + (isAdded ? 1 : -1), user_ids: after });
   return [...byEmoji.values()].sort((one, other) => compareCodePoints(one.emoji, other.emoji));

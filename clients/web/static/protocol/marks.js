@@ -28,6 +28,19 @@ export class Marks {
     this.#receipts.set(chatId, known);
   }
 
+  /**
+   * Forget the read marks that `marks`, an answer of the API, no longer has: they are hidden now. `before` is what was
+   * known when it was asked for: what has arrived since is kept.
+   */
+  hideReads(chatId, marks, before) {
+    const known = this.receipts(chatId);
+    for (const { user_id: userId, last_read_sequence: seen } of marks) {
+      const { delivered, read } = known.get(userId);
+      const isHidden = (seen === undefined || seen === null) && read === before.get(userId)?.read;
+      if (isHidden) known.set(userId, { delivered, read: undefined });
+    }
+  }
+
   /** Who types now, in the order they began. A typist who is not heard of again is forgotten after six seconds. */
   typing(chatId) {
     const typists = this.#typing.get(chatId) ?? new Map();
@@ -48,6 +61,11 @@ export class Marks {
 
   setPresence({ user_id: userId, status, last_seen }) {
     this.#presence.set(userId, { status, last_seen });
+  }
+
+  /** The person is no longer watched. */
+  forgetPresence(userId) {
+    this.#presence.delete(userId);
   }
 
   /** Without a connection nobody is known to type or to be online. */

@@ -1,5 +1,6 @@
 """A server that follows a script: WebSocket handlers in turn, and answers to GET requests by path."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -55,3 +56,10 @@ async def server(*handlers: Handler, pages: Mapping[str, Any] | None = None) -> 
 
 def client(url: str, **options: Any) -> Client:
     return Client(url, **{"token": "t", "first_pause": 0.01, "longest_pause": 0.02, **options})
+
+
+async def becomes(condition: Callable[[], bool]) -> None:
+    """Poll until the condition holds. Raises `TimeoutError`."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the condition has no event
+            await asyncio.sleep(0.01)

@@ -1,10 +1,11 @@
 """An open chat: own changes, pages that arrive late, marks."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from parley_client import RequestFailed, SendFailed
+from parley_client import ChatLog, Mark, RequestFailed, SendFailed
 from websockets.asyncio.server import ServerConnection
 
 from tests.unit.clients.python.scripted import answer, client, read, server, write
@@ -127,6 +128,40 @@ class TestReading:
             log = await ada.open("chat")
             assert log.timeline == [message(1), message(2)]
 
+    async def test_of_two_calls_at_once_one_that_fails_leaves_the_other_its_entries(self) -> None:
+        requests, is_open = asyncio.Queue[None](), asyncio.Event()
+
+        async def page() -> Any:
+            requests.put_nowait(None)
+            if requests.qsize() == 1:
+                raise OSError("no answer")
+            return pages(message(2), message(1))[PAGE]
+
+        async def handle(socket: ServerConnection) -> None:
+            await is_open.wait()
+            await write(socket, **message(3), type="message")
+            await socket.wait_closed()
+
+        async with server(handle, pages={PAGE: page, PINS: {"items": []}}) as url, client(url) as ada:
+            failed, log = await asyncio.gather(ada.open("chat"), ada.open("chat"), return_exceptions=True)
+            assert isinstance(failed, RequestFailed)
+            assert isinstance(log, ChatLog)
+            is_open.set()
+            await ada.read(1)
+            assert log.timeline == [message(1), message(2), message(3)]
+
+    async def test_an_empty_chat_is_not_read_again(self) -> None:
+        answers = [pages()[PAGE]]
+
+        async def page() -> Any:
+            return answers.pop()
+
+        async def idle(socket: ServerConnection) -> None:
+            await socket.wait_closed()
+
+        async with server(idle, pages={PAGE: page, PINS: {"items": []}}) as url, client(url) as ada:
+            assert await ada.open("chat") is await ada.open("chat")
+
     async def test_an_error_of_the_api_has_its_status(self) -> None:
         async def idle(socket: ServerConnection) -> None:
             await socket.wait_closed()
@@ -191,3 +226,103 @@ class TestMarks:
             ada.mark_read("chat", 4)
             ada.mark_read("chat", 3)
             assert await asyncio.wait_for(sent, 10) == {"type": "read", "chat_id": "chat", "sequence": 4}
+
+    async def test_what_arrives_is_acknowledged_as_unread(self) -> None:
+        async def handle(socket: ServerConnection) -> None:
+            await write(socket, **message(1), type="message")
+            sent.set_result(await read(socket, "ack"))
+            await socket.wait_closed()
+
+        sent: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        async with server(handle) as url, client(url) as ada:
+            await ada.read(1)
+            expected = {"type": "ack", "chat_id": "chat", "sequence": 1, "read": False}
+            assert await asyncio.wait_for(sent, 10) == expected
+
+    async def test_a_mark_that_a_connection_may_have_lost_is_repeated_by_the_next(self) -> None:
+        """Unless the server has told that it has it."""
+
+        async def lose(socket: ServerConnection) -> None:
+            for _ in range(2):
+                await read(socket, "read")
+            stored = {"user_id": "ada", "last_acked_sequence": 9, "last_read_sequence": 9}
+            await write(socket, type="receipts", chat_id="stored", marks=[stored])
+
+        async def handle(socket: ServerConnection) -> None:
+            repeated.append(await read(socket, "read"))
+            marked.set()
+            repeated.append(await read(socket, "read"))
+            done.set()
+            await socket.wait_closed()
+
+        repeated, marked, done = list[dict[str, Any]](), asyncio.Event(), asyncio.Event()
+        async with server(lose, handle) as url, client(url) as ada:
+            ada.mark_read("stored", 9)
+            ada.mark_read("lost", 4)
+            await asyncio.wait_for(marked.wait(), 10)
+            ada.mark_read("later", 1)
+            await asyncio.wait_for(done.wait(), 10)
+        assert [frame["chat_id"] for frame in repeated] == ["lost", "later"]
+
+    async def test_at_a_server_of_an_earlier_version_reading_is_acknowledging(self) -> None:
+        async def handle(socket: ServerConnection) -> None:
+            await read(socket, "read")
+            await write(socket, type="error", code="invalid_request", detail="", retryable=False)
+            sent.set_result(await read(socket, "ack"))
+            await socket.wait_closed()
+
+        sent: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        async with server(handle) as url, client(url) as ada:
+            ada.mark_read("chat", 4)
+            assert await asyncio.wait_for(sent, 10) == {"type": "ack", "chat_id": "chat", "sequence": 4}
+
+    async def test_receipts_are_read_again_after_a_resync_and_a_reconnect_and_what_is_hidden_disappears(self) -> None:
+        def receipt(acked: int, seen: int | None) -> dict[str, Any]:
+            return {"user_id": "ben", "last_acked_sequence": acked} | (
+                {} if seen is None else {"last_read_sequence": seen}
+            )
+
+        async def lose(socket: ServerConnection) -> None:
+            await loaded.wait()
+            await write(socket, type="resync")
+            await resynced.wait()
+
+        async def handle(socket: ServerConnection) -> None:
+            await socket.wait_closed()
+
+        async def page() -> Any:
+            return {"items": [answers[-1]], "next_cursor": None}
+
+        answers = [receipt(3, 3)]
+        loaded, resynced = asyncio.Event(), asyncio.Event()
+        pages = {"/api/chats/chat/receipts": page}
+        async with server(lose, handle, pages=pages) as url, client(url) as ada:
+            await ada.load_receipts("chat")
+            assert ada.marks.receipts("chat")["ben"] == Mark(3, 3)
+            answers.append(receipt(4, 4))
+            loaded.set()
+            await until(lambda: ada.marks.receipts("chat")["ben"] == Mark(4, 4))
+            answers.append(receipt(5, None))
+            resynced.set()
+            await until(lambda: ada.marks.receipts("chat")["ben"] == Mark(5, None))
+
+    async def test_without_a_connection_nobody_is_known_to_type_or_to_be_online(self) -> None:
+        async def lose(socket: ServerConnection) -> None:
+            await write(socket, type="typing", chat_id="chat", user_id="ben", active=True)
+            await write(socket, type="presence", user_id="ben", status="online")
+            await write(socket, **message(1), type="message")
+            await read(socket, "ack")
+
+        async def handle(socket: ServerConnection) -> None:
+            await socket.wait_closed()
+
+        async with server(lose, handle) as url, client(url) as ada:
+            await ada.read(1)
+            await until(lambda: ada.connections == 2)
+            assert (ada.marks.typing("chat"), ada.marks.presence) == ([], {})
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - not an event
+            await asyncio.sleep(0.01)

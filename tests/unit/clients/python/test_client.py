@@ -1,12 +1,15 @@
 """The client against a scripted server."""
 
 import asyncio
+import json
 
 import pytest
 from parley_client import Ended
 from websockets.asyncio.server import ServerConnection
 
-from tests.unit.clients.python.scripted import answer, client, read, server
+from tests.unit.clients.python.scripted import answer, client, read, server, write
+
+MESSAGE = {"type": "message", "kind": "message", "chat_id": "chat", "sequence": 1, "sender_id": "ben", "content": "hi"}
 
 
 async def acknowledge(socket: ServerConnection) -> None:
@@ -48,6 +51,40 @@ class TestReconnecting:
         async with server(acknowledge) as url, client(url, token=token) as ada:
             await asyncio.wait_for(ada.send("chat", "hi"), 10)
         assert failures == []
+
+
+class TestSync:
+    async def test_an_answer_that_brings_nothing_is_asked_for_again_later(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("parley_client.client.SYNC_RETRY", 0.01)
+
+        async def respond(socket: ServerConnection) -> None:
+            for messages in ([], [MESSAGE]):
+                await read(socket, "sync_request")
+                await write(socket, type="sync_batch", chat_id="chat", messages=messages, has_more=not messages)
+            await socket.wait_closed()
+
+        async with server(respond) as url, client(url) as ada:
+            ada.follow("chat")
+            (message,) = await ada.read(1)
+        assert message["content"] == "hi"
+
+    async def test_until_then_neither_it_nor_a_gap_starts_another_sync(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("parley_client.client.SYNC_RETRY", 600)
+        kinds: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+
+        async def respond(socket: ServerConnection) -> None:
+            await read(socket, "sync_request")
+            await write(socket, type="sync_batch", chat_id="chat", messages=[], has_more=True)
+            await write(socket, **{**MESSAGE, "sequence": 7})
+            frames = [json.loads(await socket.recv()) for _ in range(3)]
+            kinds.set_result([frame["type"] for frame in frames])
+            await socket.wait_closed()
+
+        async with server(respond) as url, client(url, acknowledge=False) as ada:
+            ada.follow("chat")
+            assert await asyncio.wait_for(kinds, 10) == ["heartbeat"] * 3
 
 
 class TestTokens:

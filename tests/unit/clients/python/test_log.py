@@ -1,17 +1,20 @@
 """The fold of a chat's log: old state + entries = fresh state, whatever a client reads meanwhile."""
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from parley_client import ChatLog
 from parley_client.log import MAX_KEPT, Read
 
 Entry = dict[str, Any]
-PEOPLE, EMOJI = ("ada", "ben", "cem"), ("👍", "🎉")
+PEOPLE, EMOJI = ("ada", "ben", "cem", "dan"), ("👍", "🎉")
+LISTED = 2
+"""How many of those who reacted the machine's server lists."""
 
 
 def entry(sequence: int, kind: str = "message", *, sender_id: str = "ada", **fields: Any) -> Entry:
@@ -63,18 +66,25 @@ class Server:
         return shown
 
     def _reactions(self, changes: list[Entry]) -> list[Entry]:
-        users: dict[str, set[str]] = {}
-        for change in changes:
-            if change["kind"] == "reaction":
-                of_emoji = users.setdefault(change["emoji"], set())
-                (of_emoji.add if change["action"] == "add" else of_emoji.discard)(change["sender_id"])
         return [
-            {"emoji": emoji, "count": len(ids), "user_ids": sorted(ids)} for emoji, ids in sorted(users.items()) if ids
+            {"emoji": emoji, "count": len(ids), "user_ids": sorted(ids)[:LISTED]}
+            for emoji, ids in sorted(_reactors(changes).items())
+            if ids
         ]
 
     def has_reacted(self, sequence: int, emoji: str, user_id: str) -> bool:
-        reactions = self.stands(sequence).get("reactions", [])
-        return any(one["emoji"] == emoji and user_id in one["user_ids"] for one in reactions)
+        changes = [one for one in self.entries if one.get("target") == sequence]
+        is_deleted = any(change["kind"] == "deletion" for change in changes)
+        return not is_deleted and user_id in _reactors(changes).get(emoji, ())
+
+
+def _reactors(changes: list[Entry]) -> dict[str, set[str]]:
+    users: dict[str, set[str]] = {}
+    for change in changes:
+        if change["kind"] == "reaction":
+            of_emoji = users.setdefault(change["emoji"], set())
+            (of_emoji.add if change["action"] == "add" else of_emoji.discard)(change["sender_id"])
+    return users
 
 
 class Clients(RuleBasedStateMachine):
@@ -83,10 +93,17 @@ class Clients(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.server = Server()
-        self.log = ChatLog()
+        self.log = ChatLog(max_listed=LISTED)
         self.heard = 0
         self.reads: list[tuple[str, Read, list[Entry] | None]] = []
         self.has_pins = False
+
+    @initialize(is_open=st.booleans())
+    def open(self, is_open: bool) -> None:
+        """Half of the clients begin with a log, so that most of what happens concerns it."""
+        if is_open:
+            self.server.commit("message")
+            self.log.end_page(self.log.begin_read(), self.server.page(before=2, limit=1))
 
     @rule(kind=st.sampled_from(("message", "message", "notice", "poll")))
     def commit_entry(self, kind: str) -> None:
@@ -102,9 +119,10 @@ class Clients(RuleBasedStateMachine):
             case "deletion":
                 self.server.commit(kind, target=target)
             case "reaction":
-                emoji, user_id = data.draw(st.sampled_from(EMOJI)), data.draw(st.sampled_from(PEOPLE))
-                action = "remove" if self.server.has_reacted(target, emoji, user_id) else "add"
-                self.server.commit(kind, target=target, emoji=emoji, action=action, sender_id=user_id)
+                emoji, people = data.draw(st.sampled_from(EMOJI)), data.draw(st.sets(st.sampled_from(PEOPLE)))
+                for user_id in sorted(people):
+                    action = "remove" if self.server.has_reacted(target, emoji, user_id) else "add"
+                    self.server.commit(kind, target=target, emoji=emoji, action=action, sender_id=user_id)
             case "pin":
                 is_pinned = target in [message["sequence"] for message in self.server.pins()]
                 self.server.commit(kind, target=target, action="remove" if is_pinned else "add")
@@ -147,6 +165,15 @@ class Clients(RuleBasedStateMachine):
         (self.log.end_pins if what == "pins" else self.log.end_page)(read, answer or [])
         self.has_pins |= what == "pins"
 
+    @precondition(lambda self: self.log.last)
+    @rule()
+    def come_to_rest(self) -> None:
+        self.server_reads(limit=4)
+        while self.reads:
+            self.answer_arrives()
+        for _ in range(len(self.server.entries)):
+            self.hear()
+
     @invariant()
     def at_rest_the_client_shows_what_the_server_shows(self) -> None:
         if not self.log.last or self.reads or max(self.heard, self.log.last) < len(self.server.entries):
@@ -154,6 +181,10 @@ class Clients(RuleBasedStateMachine):
         shown = self.server.page(before=len(self.server.entries) + 1, limit=1_000)[::-1]
         kinds = ("message", "notice")
         assert self.log.timeline == [one for one in shown if one["sequence"] >= self.log.first and one["kind"] in kinds]
+        for message in self.log.timeline:
+            for emoji, user_id in product(EMOJI, PEOPLE):
+                has_reacted = self.server.has_reacted(message["sequence"], emoji, user_id)
+                assert self.log.has_reacted(message["sequence"], emoji, user_id) == has_reacted
         if self.has_pins:
             assert self.log.pins == [message["sequence"] for message in self.server.pins()]
 
@@ -199,6 +230,30 @@ class TestChatLog:
         log.apply(entry(1, reactions=[{"emoji": "👍", "count": 30, "user_ids": names}]))
         log.apply(entry(2, "reaction", target=1, emoji="👍", action="add", sender_id="zoe"))
         assert log.timeline[0]["reactions"] == [{"emoji": "👍", "count": 31, "user_ids": names}]
+
+    def test_who_reacted_behind_the_list_is_known_and_moves_up(self) -> None:
+        log = ChatLog(max_listed=2)
+        log.apply(entry(1))
+        for sequence, name in enumerate(("ben", "cem", "ada", "dan"), 2):
+            log.apply(entry(sequence, "reaction", target=1, emoji="👍", action="add", sender_id=name))
+        assert log.timeline[0]["reactions"] == [{"emoji": "👍", "count": 4, "user_ids": ["ada", "ben"]}]
+        assert (log.has_reacted(1, "👍", "dan"), log.has_reacted(1, "👍", "zoe")) == (True, False)
+        log.apply(entry(6, "reaction", target=1, emoji="👍", action="remove", sender_id="ada"))
+        assert log.timeline[0]["reactions"] == [{"emoji": "👍", "count": 3, "user_ids": ["ben", "cem"]}]
+        log.apply(entry(7, "reaction", target=1, emoji="👍", action="remove", sender_id="dan"))
+        assert not log.has_reacted(1, "👍", "dan")
+
+    def test_a_page_tells_who_reacted_behind_the_list(self) -> None:
+        log = ChatLog(max_listed=1)
+        shown = entry(1, reactions=[{"emoji": "👍", "count": 2, "user_ids": ["ada"]}], last_change=3)
+        reactions = [
+            entry(sequence, "reaction", target=1, emoji="👍", action="add", sender_id=name)
+            for sequence, name in ((2, "ben"), (3, "ada"))
+        ]
+        log.end_page(log.begin_read(), [*reactions[::-1], shown])
+        assert log.has_reacted(1, "👍", "ben")
+        log.apply(entry(4, "reaction", target=1, emoji="👍", action="remove", sender_id="ada"))
+        assert log.timeline[0]["reactions"] == [{"emoji": "👍", "count": 1, "user_ids": ["ben"]}]
 
     def test_unknown_kinds_are_counted(self) -> None:
         log = ChatLog()
