@@ -2,6 +2,6 @@ from django.apps import AppConfig
 
 
 class ParleyConfig(AppConfig):
-    """Makes the operators' commands in `config/management` known to manage.py."""
+    """Makes the commands in `config/management` known to manage.py."""
 
     name = "config"

@@ -1,4 +1,7 @@
-"""The ASGI application of the `web` process: REST and WebSocket, under daphne (`manage.py web`) or another server.
+"""The ASGI application of the `web` process: REST and WebSocket, under daphne (`manage.py web`).
+
+Another server runs it too, without the limits of connections, bodies, time and frames, which are in the server
+(`foundation.server`): `daphne config.asgi:application` also speaks HTTP/2. Expose `manage.py web` alone.
 
 Two handlers serve HTTP:
 
@@ -27,19 +30,27 @@ with refusing_in_sentences():
 from config.wiring.web import web
 from delivery.gateway.consumer import GatewayConsumer
 from delivery.gateway.not_found import NoSuchSocket
+from foundation.rest import health
 from foundation.rest.handler import ApiHandler
 from foundation.server.edge import Edge, EdgeOptions
 from foundation.server.gate import Gate
-from foundation.server.shares import UserShares
+from foundation.server.shares import AddressShares, UserShares
 
 ADMIN = "/admin/"
 
-log_start("web")
+with refusing_in_sentences():
+    log_start("web")
 parts = web()
 parts.clients.producer.start()
 
-gate = Gate(ApiHandler(), limit=settings.HTTP_REQUESTS, free=("/healthz", "/readyz", "/metrics"))
-shares = UserShares(gate, identify=parts.accounts.verifier.identify, share=settings.HTTP_REQUESTS_PER_USER)
+gate = Gate(ApiHandler(), limit=settings.HTTP_REQUESTS, free=health.PATHS)
+shares = UserShares(
+    gate,
+    identify=parts.accounts.verifier.identify,
+    share=settings.HTTP_REQUESTS_PER_USER,
+    addresses=AddressShares(settings.HTTP_REQUESTS_PER_ADDRESS, parts.client_address, parts.is_exempt),
+    free=health.PATHS,
+)
 api = Edge(
     shares,
     EdgeOptions(
@@ -47,6 +58,7 @@ api = Edge(
         allowed_origins=settings.ALLOWED_ORIGINS,
         https_only=settings.SECURE_SSL_REDIRECT,
         https_exempt=settings.SECURE_REDIRECT_EXEMPT,
+        probes=health.PATHS,
         trusts_forwarded_proto=settings.SECURE_PROXY_SSL_HEADER is not None,
         hsts_seconds=settings.SECURE_HSTS_SECONDS,
     ),

@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 from accounts.api.urls import routes as account_routes
 from chats.api.urls import routes as chat_routes
 from config.wiring.demo import demo_of
-from config.wiring.staff import desk_of
+from config.wiring.staff import staff_services_of
 from config.wiring.web import web
 from delivery.api.urls import routes as delivery_routes
 from delivery.gateway import asyncapi
@@ -28,17 +28,20 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", PageView.as_view(page=settings.WEB_CLIENT / "index.html", embedded=settings.EMBEDDED)),
     path("healthz", LiveView.as_view()),
     path("readyz", ReadyView.as_view(probes=parts.probes, shows_engines=operators.allows)),
+    path("readyz/gateway", ReadyView.as_view(probes=parts.gateway_probe, shows_engines=operators.allows)),
     path("metrics", operators.only(MetricsView.as_view())),
     path("api/schema", operators.only(SchemaView.as_view())),
     path("api/asyncapi", operators.only(DocumentView.as_view(body=asyncapi.encoded()))),
     path("api/docs", operators.only(DocsView.as_view())),
     re_path(r"^static/(?P<path>drf_spectacular_sidecar/.+)$", operators.only(AssetView.as_view())),
-    path("static/<path:path>", AssetView.as_view()),
+    # Not all of `/static/`: packages bring files that no page of ours uses.
+    re_path(r"^static/(?P<path>(?:parley|admin|staff)/.+)$", AssetView.as_view()),
     *account_routes(
         parts.accounts,
         cursors=parts.clients.cursors,
         address_of=parts.client_address,
         limits=limits,
+        public_limits=parts.public_limits,
     ),
     *chat_routes(details=parts.chats.details, members=parts.chats.members, verify=verify, limits=limits),
     *message_routes(
@@ -60,12 +63,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 
 # Served by Django's own handler, with its middleware.
-staff_site = StaffSite(desk_of(parts), requires_totp=settings.STAFF_TOTP == "required")
+staff_site = StaffSite(staff_services_of(parts), requires_totp=settings.STAFF_TOTP == "required")
 record_logins(parts.client_address)
 urlpatterns += [path("admin/", staff_site.urls)]
 
 if settings.EMBEDDED:
-    urlpatterns += demo_routes(demo_of(parts))
+    urlpatterns += demo_routes(demo_of(parts), public_limits=parts.public_limits)
 
 handler400 = "foundation.rest.problems.bad_request"
 handler403 = "foundation.rest.problems.forbidden"

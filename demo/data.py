@@ -11,6 +11,8 @@ PEOPLE = {
     "Dev Patel": "+12025550113",
     "Emi Tanaka": "+12025550114",
 }
+SUSPENDED = ("Finn Sorel", "+12025550115")
+"""Name and number of somebody for staff to look at, who is in no chat and cannot log in."""
 
 
 @dataclass(frozen=True, slots=True)

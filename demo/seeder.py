@@ -8,12 +8,13 @@ from accounts.domain import User
 from accounts.services.login import Login
 from accounts.services.registration import Registration
 from accounts.services.sessions import Sessions
+from accounts.services.suspension import Suspensions
 from chats.domain import ChatDraft, ChatState, ChatType
 from chats.services.creation import ChatCreation
 from delivery.domain import Mark
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
-from demo.data import CHATS, PEOPLE, DemoChat
+from demo.data import CHATS, PEOPLE, SUSPENDED, DemoChat
 from foundation.kernel.errors import Invalid
 from foundation.kernel.ids import ChatId, UserId
 from foundation.kernel.loops import ServiceLoop
@@ -29,6 +30,7 @@ class DemoServices:
 
     registration: Registration
     sessions: Sessions
+    suspensions: Suspensions
     creation: ChatCreation
     inbox: Inbox
     committer: Committer
@@ -51,6 +53,7 @@ class DemoSeeder:
                 users = {name: self._register(name, number) for name, number in PEOPLE.items()}
                 for demo_chat in CHATS:
                     self._seed_chat(demo_chat, users)
+                self._suspend_somebody()
                 self._users = users
             return self._users
 
@@ -65,6 +68,13 @@ class DemoSeeder:
     def _register(self, name: str, number: str) -> User:
         user, _ = self._services.registration.find_or_create(number, display_name=name)
         return user
+
+    def _suspend_somebody(self) -> None:
+        """Once: whoever restores the account finds it restored."""
+        name, number = SUSPENDED
+        user, is_new = self._services.registration.find_or_create(number, display_name=name)
+        if is_new:
+            self._services.suspensions.suspend(user.user_id)
 
     def _seed_chat(self, demo_chat: DemoChat, users: Mapping[str, User]) -> None:
         state = self._find_or_create_chat(demo_chat, users)

@@ -9,6 +9,7 @@ from accounts.api.serializers import login_body
 from demo.data import PEOPLE
 from demo.seeder import DemoSeeder
 from foundation.rest.serializers import StrictSerializer, TextField
+from foundation.rest.throttling import PublicLimits
 from foundation.rest.views import PublicView, given
 
 
@@ -33,8 +34,8 @@ class DemoLoginView(PublicView):
         return Response(login_body(login), headers={"Cache-Control": "no-store"})
 
 
-def routes(seeder: DemoSeeder) -> list[URLPattern]:
+def routes(seeder: DemoSeeder, *, public_limits: PublicLimits) -> list[URLPattern]:
     return [
-        path("api/demo/people", DemoPeopleView.as_view()),
-        path("api/demo/login", DemoLoginView.as_view(seeder=seeder)),
+        path("api/demo/people", DemoPeopleView.as_view(public_limits=public_limits)),
+        path("api/demo/login", DemoLoginView.as_view(seeder=seeder, public_limits=public_limits)),
     ]

@@ -23,7 +23,10 @@ KAFKA_FETCH_WAIT_MS = env.whole("KAFKA_FETCH_WAIT_MS", 500)
 KAFKA_SESSION_TIMEOUT_MS = env.whole("KAFKA_SESSION_TIMEOUT_MS", 10_000)
 REDIS_URL = env.url("REDIS_URL", ("redis", "rediss", "unix"), "redis://127.0.0.1:6379/0")
 CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    "default": {
+        "BACKEND": "foundation.stores.redis.channel_layer.ObservedChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL]},
+    }
 }
 
 # Edges
@@ -42,16 +45,22 @@ WRITE_RATE = env.number("WRITE_RATE", 500)
 WRITE_BURST = env.whole("WRITE_BURST", 5000)
 INVITE_RATE = env.number("INVITE_RATE", 2)
 INVITE_BURST = env.whole("INVITE_BURST", 5000)
+PUBLIC_RATE = env.number("PUBLIC_RATE", 100)
+PUBLIC_BURST = env.whole("PUBLIC_BURST", 5000)
 SMS_WEBHOOK_URL = env.url("SMS_WEBHOOK_URL", ("https", "http"))
 SMS_WEBHOOK_SECRET = env.text("SMS_WEBHOOK_SECRET")
 SMS_LIMIT_PER_COUNTRY = env.whole("SMS_LIMIT_PER_COUNTRY", 0)
 SMS_LIMIT_TOTAL = env.whole("SMS_LIMIT_TOTAL", 0)
 TOKEN_GRACE = env.number("TOKEN_GRACE", 60)
 MAX_CONNECTIONS_PER_USER = env.whole("MAX_CONNECTIONS_PER_USER", 1000)
+CONNECT_RATE = env.number("CONNECT_RATE", 10)
+CONNECT_BURST = env.whole("CONNECT_BURST", 2000)
 FAST_SOCKETS = env.text("FAST_SOCKETS", "1") != "0"
 HTTP_REQUESTS = env.whole("HTTP_REQUESTS", 200)
 HTTP_REQUESTS_PER_USER = env.whole("HTTP_REQUESTS_PER_USER", 4)
+HTTP_REQUESTS_PER_ADDRESS = env.whole("HTTP_REQUESTS_PER_ADDRESS", 16)
 MAX_BODY_BYTES = 256 * 1024
+HTTP_BODY_BYTES = env.whole("HTTP_BODY_BYTES", 64 * 1024 * 1024)
 MAX_CONNECTIONS_PER_ADDRESS = env.whole("MAX_CONNECTIONS_PER_ADDRESS", 1_000)
 REQUEST_TIMEOUT = env.number("REQUEST_TIMEOUT", 30)
 RESPONSE_TIMEOUT = env.number("RESPONSE_TIMEOUT", 30)
@@ -59,6 +68,8 @@ ADMIN_HOST = env.text("ADMIN_HOST", "127.0.0.1")
 ADMIN_PORT = env.whole("ADMIN_PORT", 0) or None
 
 INSTALLED_APPS = [
+    # First: its commands `createsuperuser` and `changepassword` are used in place of Django's.
+    "config.apps.ParleyConfig",
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -71,7 +82,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "config.apps.ParleyConfig",
     "accounts.apps.AccountsConfig",
     "chats.apps.ChatsConfig",
     "messaging.apps.MessagingConfig",
@@ -168,13 +178,14 @@ LOGGING: dict[str, Any] = {
     "filters": {
         "request": {"()": "foundation.kernel.logs.WithRequestId"},
         "unforeseen": {"()": "foundation.kernel.logs.OnlyUnforeseen"},
+        "redis": {"()": "foundation.stores.redis.logs.RedisAwayInOneLine"},
         "repeats": {"()": "foundation.kernel.logs.RepeatLimit"},
     },
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
-            "filters": ["request", "unforeseen", "repeats"],
+            "filters": ["request", "unforeseen", "redis", "repeats"],
         }
     },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},

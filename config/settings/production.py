@@ -48,7 +48,7 @@ if ADMIN_PORT:
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.text("SECURE_SSL_REDIRECT", "1") == "1"
 # What operators read, on a port without TLS.
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics|api/(schema|asyncapi|docs)|static/drf_spectacular_sidecar/.+)$"]
+SECURE_REDIRECT_EXEMPT = [r"^(api/(schema|asyncapi|docs)|static/drf_spectacular_sidecar/.+)$"]
 if ADMIN_PORT:
     SECURE_REDIRECT_EXEMPT += [r"^(admin/.*|static/(admin|staff)/.+)$"]
 SECURE_HSTS_SECONDS = 31_536_000

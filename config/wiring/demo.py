@@ -17,6 +17,7 @@ def demo_of(web: Web) -> DemoSeeder:
         DemoServices(
             registration=Registration(UserStore(clients.database), ids=clients.ids, clock=clients.clock),
             sessions=web.accounts.sessions,
+            suspensions=web.accounts.suspensions,
             creation=web.chats.creation,
             inbox=web.delivery.inbox,
             committer=web.messaging.committer,

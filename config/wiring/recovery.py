@@ -3,12 +3,10 @@
 from functools import cache
 
 from channels.layers import get_channel_layer
-from django.conf import settings
 
 import staff.parts
-from config.wiring.commands import TABLES, clients
+from config.wiring.commands import clients
 from foundation.stores.redis.control import RevocationChannel
-from staff.services.deploy_checks import Deployment
 
 
 @cache
@@ -23,22 +21,8 @@ def recovery() -> staff.parts.Recovery:
             kafka=used.kafka_options,
             redis=used.redis,
             notices=RevocationChannel(get_channel_layer()),
+            probes=used.probes(),
         ),
         clock=used.clock,
         ids=used.ids,
-    )
-
-
-def deployment(*, may_write: bool) -> Deployment:
-    """What `check_deploy` looks at."""
-    used = clients()
-    return Deployment(
-        database=used.database,
-        tables=TABLES,
-        capacities=settings.TABLE_CAPACITY,
-        event_log=used.event_log,
-        redis=used.redis,
-        clock=used.clock,
-        is_embedded=settings.EMBEDDED,
-        may_write=may_write,
     )

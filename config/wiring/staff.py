@@ -6,16 +6,21 @@ from django.conf import settings
 
 from config.wiring.commands import TABLES
 from config.wiring.recovery import recovery
-from config.wiring.web import Web
-from staff.desk import Apps, Desk, DeskEngines, assemble_desk
+from config.wiring.web import Web, web
+from staff.assembly import Apps, StaffEngines, StaffServices, assemble_staff_services
+
+
+def staff_services() -> StaffServices:
+    """Those of a command."""
+    return staff_services_of(web())
 
 
 @cache
-def desk_of(web: Web) -> Desk:
+def staff_services_of(web: Web) -> StaffServices:
     clients = web.clients
-    return assemble_desk(
+    return assemble_staff_services(
         Apps(accounts=web.accounts, chats=web.chats, messaging=web.messaging, delivery=web.delivery),
-        DeskEngines(
+        StaffEngines(
             database=clients.database,
             redis=clients.redis,
             kafka=clients.kafka_options,

@@ -14,9 +14,9 @@ import messaging.parts
 from accounts.services.guard import LoginPolicy
 from chats.api.views import INVITATIONS
 from config.wiring.clients import Clients
-from foundation.rest.addresses import ClientAddress
+from foundation.rest.addresses import ClientAddress, is_loopback
 from foundation.rest.health import EngineProbes
-from foundation.rest.throttling import READS, WRITES, UserLimits
+from foundation.rest.throttling import PUBLIC, READS, WRITES, PublicLimits, UserLimits
 from foundation.stores.redis.control import RevocationChannel
 from foundation.stores.redis.limits import AsyncRateLimiter, FallbackRateLimiter, LeasingRateLimiter, Limit
 from messaging.stores.messages import ChatCreationKeys
@@ -94,24 +94,38 @@ class Web:
                 allowed_hosts=settings.ALLOWED_HOSTS,
                 token_grace=settings.TOKEN_GRACE,
                 max_connections_per_user=settings.MAX_CONNECTIONS_PER_USER,
+                connects_per_user=Limit("connect", rate=settings.CONNECT_RATE, burst=settings.CONNECT_BURST),
             ),
             clock=clients.clock,
             ids=clients.ids,
         )
         self.client_address = ClientAddress(settings.TRUSTED_PROXIES)
+        limiter = FallbackRateLimiter(LeasingRateLimiter(AsyncRateLimiter(clients.async_redis)))
         self.user_limits = UserLimits(
-            FallbackRateLimiter(LeasingRateLimiter(AsyncRateLimiter(clients.async_redis))),
+            limiter,
             [
                 Limit(READS, rate=settings.READ_RATE, burst=settings.READ_BURST),
                 Limit(WRITES, rate=settings.WRITE_RATE, burst=settings.WRITE_BURST),
                 Limit(INVITATIONS, rate=settings.INVITE_RATE, burst=settings.INVITE_BURST),
             ],
         )
+        self.public_limits = PublicLimits(
+            limiter,
+            Limit(PUBLIC, rate=settings.PUBLIC_RATE, burst=settings.PUBLIC_BURST),
+            address_of=self.client_address,
+            is_exempt=self.is_exempt,
+        )
+        self.gateway_probe = EngineProbes({"gateway": self.gateway.hub.require_open}, fresh=0)
         self.probes = EngineProbes({**clients.probes(), "gateway": self.gateway.hub.require_open})
 
+    def is_exempt(self, address: str) -> bool:
+        """Whether limits by address leave an address out: our proxies, and a laptop's own."""
+        return self.client_address.is_proxy(address) or (settings.EMBEDDED and is_loopback(address))
+
     def start(self) -> None:
-        """Run the asynchronous services on this thread's event loop, and enter the list of homes."""
+        """Run the asynchronous services on this thread's event loop, enter the list of homes, start the gateway."""
         self.clients.loop.attach()
+        self._starting_gateway = self.clients.loop.submit(self.gateway.hub.start())
         self._serving_peers = self.clients.loop.submit(self.messaging.peers.run())
 
     async def close(self) -> None:

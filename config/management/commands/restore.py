@@ -1,17 +1,6 @@
-from collections.abc import Mapping
-from typing import Any
-
-from accounts.domain import User
-from config.management.person_command import PersonCommand
-from staff.desk import Desk
+from config.wiring.staff import staff_services
+from staff.commands.people import RestoreCommand
 
 
-class Command(PersonCommand):
-    """Thin: `staff.services.people` does the work."""
-
-    help = "Restore a suspended person: the same tokens work again."
-    question = "Restore {name} ({user_id})?"
-
-    def act(self, desk: Desk, user: User, options: Mapping[str, Any]) -> None:
-        restored = desk.people.restore(user.user_id, self.order(options))
-        self.report(options, f"{user.user_id} is restored.", restored)
+class Command(RestoreCommand):
+    services = staticmethod(staff_services)

@@ -1,29 +1,3 @@
-from argparse import ArgumentParser
-from typing import Any
+from staff.commands.staff_totp import StaffTotpCommand as Command
 
-from django.core.management.base import BaseCommand, CommandError
-
-from staff.services.audit_log import command_actor
-from staff.services.second_factor import NoSuchAccount, enrol
-
-
-class Command(BaseCommand):
-    """Thin: `staff.services.second_factor` does the work."""
-
-    help = (
-        "Print the address (otpauth://) that enrols a staff account's authenticator app. Makes a key if there is none."
-    )
-    requires_system_checks: list[str] = []
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user", metavar="USER", help="the name of a staff account")
-        parser.add_argument("--new", action="store_true", help="replace the key: the former device stops working")
-        parser.add_argument(
-            "--as", dest="actor", metavar="NAME", help="who to name in the audit log (default: os:USER)"
-        )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            self.stdout.write(enrol(options["user"], by=command_actor(options["actor"]), anew=options["new"]))
-        except NoSuchAccount as error:
-            raise CommandError(error.detail, returncode=1) from error
+__all__ = ["Command"]

@@ -1,89 +1,14 @@
-import ipaddress
-import os
-from argparse import ArgumentParser
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from foundation.commands.web import WebCommand
 
-from foundation.server.listening import describe_endpoint, share_endpoint
+if TYPE_CHECKING:
+    from foundation.server.daphne import ParleyServer
 
 
-class Command(BaseCommand):
-    """Thin: `foundation.server.daphne` does the work."""
+class Command(WebCommand):
+    def server(self, endpoints: Iterable[str]) -> "ParleyServer":
+        from config.wiring.server import server  # noqa: PLC0415 - imports daphne
 
-    help = "Serve REST and WebSocket under daphne. On SIGTERM, clients are told to reconnect before the process ends."
-    requires_system_checks: list[str] = []
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")), help="default 8000")
-        parser.add_argument(
-            "--reuse-port",
-            action="store_true",
-            help="share the port with other processes that have this option; on Linux, connections spread over them "
-            "(ADMIN_PORT is not shared: give each process its own)",
-        )
-        parser.add_argument(
-            "--insecure",
-            action="store_true",
-            help="listen beyond loopback with the settings of a laptop, where anybody can log in without a code",
-        )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        if settings.EMBEDDED and not options["insecure"] and not listens_on_loopback(options["host"]):
-            raise CommandError(
-                f"{options['host'] or 'Every address'} is not loopback, and these settings let anybody log in without "
-                "a code: set DJANGO_SETTINGS_MODULE=config.settings.production, or add --insecure.",
-                returncode=2,
-            )
-        from foundation.server.twisted import install_reactor  # noqa: PLC0415
-
-        # Before the first import of daphne, which would install another reactor.
-        install_reactor(fast=settings.FAST_SOCKETS)
-        from config.asgi import application  # noqa: PLC0415
-        from config.wiring.web import web  # noqa: PLC0415
-        from foundation.rest.addresses import is_loopback  # noqa: PLC0415
-        from foundation.server.connections import ConnectionsPerAddress  # noqa: PLC0415
-        from foundation.server.daphne import ParleyServer  # noqa: PLC0415
-        from foundation.server.http import HttpLimits  # noqa: PLC0415
-
-        parts = web()
-
-        def is_exempt(address: str) -> bool:
-            return parts.client_address.is_proxy(address) or (settings.EMBEDDED and is_loopback(address))
-
-        limits = HttpLimits(
-            body_bytes=settings.MAX_BODY_BYTES,
-            request_seconds=settings.REQUEST_TIMEOUT,
-            response_seconds=settings.RESPONSE_TIMEOUT,
-            connections=ConnectionsPerAddress(settings.MAX_CONNECTIONS_PER_ADDRESS, is_exempt=is_exempt),
-            client_address=parts.client_address,
-        )
-        ParleyServer(
-            application,
-            endpoints=list(_endpoints(options["host"], options["port"], shared=options["reuse_port"])),
-            limits=limits,
-            ready_callable=parts.start,
-            before_shutdown=parts.close,
-            fast_sockets=settings.FAST_SOCKETS,
-        ).run()
-
-
-def _endpoints(host: str, port: int, *, shared: bool) -> Iterator[str]:
-    """The endpoints of clients and of operators. Raises `CommandError`."""
-    try:
-        yield share_endpoint(host, port) if shared else describe_endpoint(host, port)
-    except OSError as error:
-        raise CommandError(f"Port {port} of {host} cannot be shared: {error}.") from error
-    if settings.ADMIN_PORT:
-        yield describe_endpoint(settings.ADMIN_HOST, settings.ADMIN_PORT)
-
-
-def listens_on_loopback(host: str) -> bool:
-    """Whether only this machine can connect. A name other than localhost may be any address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        return server(endpoints)

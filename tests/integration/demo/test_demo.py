@@ -14,7 +14,7 @@ from django.test import override_settings
 from config.wiring.demo import demo_of
 from config.wiring.web import Web
 from delivery.domain import InboxEntry
-from demo.data import ADA, BEN, CHATS, EMI, PEOPLE, DemoChat
+from demo.data import ADA, BEN, CHATS, EMI, PEOPLE, SUSPENDED, DemoChat
 from demo.seeder import DemoSeeder, DemoServices
 from engines.data_directory import environment_of_running_engines
 from foundation.kernel.errors import Invalid, Unavailable
@@ -124,6 +124,17 @@ class TestLogin:
         for name in ("Mallory", number, ""):
             with pytest.raises(Invalid):
                 demo_of(parts).log_in(name, device_id="a browser")
+
+
+class TestStaff:
+    def test_there_is_a_suspended_person_to_look_at_until_staff_restores_the_account(self, parts: Web) -> None:
+        demo_of(parts).seed()
+        name, number = SUSPENDED
+        person = parts.accounts.records.get(number)
+        assert (person.display_name, person.suspended_at is not None) == (name, True)
+        parts.accounts.suspensions.restore(person.user_id)
+        demo_of(parts).seed()
+        assert parts.accounts.records.get(number).suspended_at is None
 
 
 class TestCommand:

@@ -7,10 +7,18 @@ from unittest.mock import Mock
 import pytest
 from django.core.management import call_command
 
-from config.management.commands import fanout
 from config.wiring import fanout as wiring
 from config.wiring.clients import Clients
+from delivery import commands
+from delivery.commands import FanoutCommand
+from foundation.commands import health
 from foundation.stores.errors import WriteRefused
+
+
+def command(worker: Mock) -> FanoutCommand:
+    made = FanoutCommand()
+    made.worker, made.log_start = worker, Mock()
+    return made
 
 
 def test_the_worker_gets_read_only_clients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,21 +29,19 @@ def test_the_worker_gets_read_only_clients(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_command_runs_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands.signal, "signal", Mock())  # type: ignore[attr-defined]
     made = Mock()
-    monkeypatch.setattr(fanout, "fanout", made)
-    monkeypatch.setattr(fanout.signal, "signal", Mock())  # type: ignore[attr-defined]
-    fanout.Command().handle(metrics_port=0, metrics_host="127.0.0.1")
+    call_command(command(made))
     made.return_value.run.assert_called_once()
 
 
 def test_the_command_serves_its_health_on_loopback_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     made, server = Mock(), Mock()
-    monkeypatch.setattr(fanout, "fanout", made)
-    monkeypatch.setattr(fanout, "HealthServer", server)
-    monkeypatch.setattr(fanout.signal, "signal", Mock())  # type: ignore[attr-defined]
-    call_command(fanout.Command(), "--metrics-port", "9100")
+    monkeypatch.setattr(health, "HealthServer", server)
+    monkeypatch.setattr(commands.signal, "signal", Mock())  # type: ignore[attr-defined]
+    call_command(command(made), "--metrics-port", "9100")
     server.assert_called_once_with("127.0.0.1", 9100, made.return_value.probes)
-    call_command(fanout.Command(), "--metrics-port", "9100", "--metrics-host", "0.0.0.0")
+    call_command(command(made), "--metrics-port", "9100", "--metrics-host", "0.0.0.0")
     server.assert_called_with("0.0.0.0", 9100, made.return_value.probes)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from django.test import override_settings
 
-from config.management.commands.web import listens_on_loopback
+from config.settings.environment import SettingsRefused
 from config.start import describe, log_start
 
 
@@ -29,9 +29,24 @@ class TestStart:
     def test_credentials_are_left_out(self, url: str, shown: str) -> None:
         with override_settings(REDIS_URL=url, DYNAMODB_ENDPOINT_URL=None, AWS_REGION="eu-west-1"):
             assert describe()["redis"] == shown
-            assert describe()["dynamodb"] == "AWS in eu-west-1"
+            assert describe()["dynamodb"] == "https://dynamodb.eu-west-1.amazonaws.com (eu-west-1)"
 
+    @pytest.mark.parametrize(
+        ("variable", "value", "shown"),
+        [
+            ("AWS_ENDPOINT_URL_DYNAMODB", "http://user:hunter2@gw:8000/db/", "http://gw:8000/db/ (us-east-1)"),
+            ("AWS_ENDPOINT_URL", "http://localstack:4566", "http://localstack:4566 (us-east-1)"),
+            ("AWS_USE_FIPS_ENDPOINT", "true", "https://dynamodb-fips.us-east-1.amazonaws.com (us-east-1)"),
+        ],
+    )
+    def test_dynamodb_is_where_the_variables_of_aws_say(
+        self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, shown: str
+    ) -> None:
+        monkeypatch.setenv(variable, value)
+        with override_settings(DYNAMODB_ENDPOINT_URL=None, AWS_REGION="us-east-1"):
+            assert describe()["dynamodb"] == shown
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-def test_loopback_is_recognised(host: str) -> None:
-    assert listens_on_loopback(host)
+    def test_an_endpoint_that_is_no_url_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "localhost:8000")
+        with override_settings(DYNAMODB_ENDPOINT_URL=None), pytest.raises(SettingsRefused, match="ENDPOINT_URL"):
+            describe()

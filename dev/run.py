@@ -68,7 +68,10 @@ def _make_plan(directory: Path, options: DevOptions, port: ReservedPort, webs: l
         engines=_embedded_engines(directory, options) if is_embedded else (),
         # kafkalite creates its topics itself.
         preparations=(staff, tables) if is_embedded else (staff, tables, topics),
-        services=(*webs, *(Service(name, (*MANAGE, "fanout")) for name in _names("fanout", options.fanouts))),
+        services=(
+            *webs,
+            *(Service(name, (*MANAGE, "fanout"), kind="fanout") for name in _names("fanout", options.fanouts)),
+        ),
         environment={
             "DJANGO_SETTINGS_MODULE": "config.settings.embedded",
             "DATA_DIR": str(directory),
@@ -98,7 +101,12 @@ def web_services(
         own = ports.enter_context(ReservedPort(admin_port + number if admin_port else 0))
         environment = {"ADMIN_HOST": LOOPBACK, "ADMIN_PORT": str(own.number)}
         yield Service(
-            name, (*command, "--reuse-port"), ports=(port, own), ready_path="/readyz", environment=environment
+            name,
+            (*command, "--reuse-port"),
+            ports=(port, own),
+            ready_path="/readyz",
+            environment=environment,
+            kind="web",
         )
 
 

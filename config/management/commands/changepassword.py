@@ -1,0 +1,3 @@
+from staff.commands.accounts import ChangePasswordCommand as Command
+
+__all__ = ["Command"]
