@@ -6,7 +6,7 @@
   python -m bench peer [W1 W2 W3] [--runs 3] [--as …]     in turns with ejabberd on PostgreSQL
   python -m bench turns --base PATH [W1 …] [--runs 3]     in turns with another checkout of Parley
 
-Prints a table. All but turns write JSON, and most a picture, to bench/results/. The engines are embedded, or external
+Prints a table. All write JSON, and most a picture, to bench/results/. The engines are embedded, or external
 when DYNAMODB_ENDPOINT_URL, KAFKA_BOOTSTRAP_SERVERS and REDIS_URL are set.
 """
 

@@ -5,6 +5,7 @@ Each repeats one attempt, with a short pause, until it is stopped. A server that
 
 import asyncio
 import base64
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -33,6 +34,8 @@ FORM_FIELD = b"a=1&"
 FORM_PART = b'--part\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
 LOGIN_PATH, INBOX_PATH = "/api/auth/request-code", "/api/chats"
 SYNC_WINDOWS = 999
+WATCHED = json.dumps([f"user_{number:026}" for number in range(200)]).encode()
+WATCHES = 100
 PARALLEL_INBOXES = 230
 BAD_TOKEN = "bad"  # noqa: S105 - no token at all
 
@@ -58,22 +61,22 @@ class Abuse:
     """For abusers that do two things in turns."""
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator["Line"]:
+    async def connect(self) -> AsyncIterator["Connection"]:
         """Raises `OSError`."""
         parts = urlsplit(self.target.url)
         self.attempts += 1
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port, local_addr=(ADDRESS, 0))
         try:
-            yield Line(self, reader, writer)
+            yield Connection(self, reader, writer)
         finally:
             writer.transport.abort()
 
     @asynccontextmanager
-    async def websocket(self, token: str) -> AsyncIterator["Line"]:
+    async def websocket(self, token: str) -> AsyncIterator["Connection"]:
         """Upgrade, whatever comes after it. Raises `OSError`."""
-        async with self.connect() as line:
+        async with self.connect() as connection:
             key = base64.b64encode(os.urandom(16)).decode()
-            await line.request(
+            await connection.request(
                 "GET /ws",
                 "Upgrade: websocket",
                 "Connection: Upgrade",
@@ -81,12 +84,12 @@ class Abuse:
                 "Sec-WebSocket-Version: 13",
                 f"Authorization: Bearer {token}",
             )
-            await line.require_upgrade()
-            async with line.dropping_answers():
-                yield line
+            await connection.require_upgrade()
+            async with connection.dropping_answers():
+                yield connection
 
 
-class Line:
+class Connection:
     """One connection of an abuser."""
 
     def __init__(self, abuse: Abuse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -136,27 +139,37 @@ class Line:
 
 
 async def pings(abuse: Abuse) -> None:
-    async with abuse.websocket(abuse.target.token) as line:
-        await _repeat_frame(line, PING)
+    async with abuse.websocket(abuse.target.token) as connection:
+        await _repeat_frame(connection, PING)
 
 
 async def bad_token_pings(abuse: Abuse) -> None:
-    async with abuse.websocket(BAD_TOKEN) as line:
-        await _repeat_frame(line, PING)
+    async with abuse.websocket(BAD_TOKEN) as connection:
+        await _repeat_frame(connection, PING)
 
 
 async def fragments(abuse: Abuse) -> None:
     """One message that never ends, in empty fragments: no limit of size is reached."""
-    async with abuse.websocket(abuse.target.token) as line:
-        await line.send(FRAGMENT)
-        await _repeat_frame(line, EMPTY_CONTINUATION)
+    async with abuse.websocket(abuse.target.token) as connection:
+        await connection.send(FRAGMENT)
+        await _repeat_frame(connection, EMPTY_CONTINUATION)
 
 
 async def syncs(abuse: Abuse) -> None:
     """Each request asks for another window, so that no two share a read."""
     target = abuse.target
     requests = b"".join(frame(sync_request(target.chat_id, after)) for after in range(SYNC_WINDOWS))
-    async with abuse.websocket(target.token) as line:
+    async with abuse.websocket(target.token) as connection:
+        while True:
+            await connection.send(requests)
+            await asyncio.sleep(ROUND_PAUSE)
+
+
+async def watches(abuse: Abuse) -> None:
+    """Each names two hundred users, whose memberships would be read strongly consistent."""
+    one = b'{"type":"watch_presence","chat_id":"%b","user_ids":%b}' % (abuse.target.chat_id.encode(), WATCHED)
+    requests = frame(one) * WATCHES
+    async with abuse.websocket(abuse.target.token) as line:
         while True:
             await line.send(requests)
             await asyncio.sleep(ROUND_PAUSE)
@@ -172,12 +185,12 @@ async def forms(abuse: Abuse) -> None:
     )
     count = abuse.target.body_mib * MIB // 20 // len(field_)
     body = field_ * count + (b"--part--\r\n" if is_multipart else b"a=1")
-    async with abuse.connect() as line:
-        await line.request(
+    async with abuse.connect() as connection:
+        await connection.request(
             f"POST {LOGIN_PATH}", f"Content-Type: {kind}", f"Content-Length: {len(body)}", "Connection: close"
         )
-        async with line.dropping_answers() as answered:
-            await line.send(body)
+        async with connection.dropping_answers() as answered:
+            await connection.send(body)
             await answered
 
 
@@ -188,13 +201,13 @@ async def bodies(abuse: Abuse) -> None:
     block = b"0" * BLOCK_BYTES
     if not is_declared:
         block = b"%x\r\n%b\r\n" % (len(block), block)
-    async with abuse.connect() as line:
-        await line.request(f"POST {LOGIN_PATH}", "Content-Type: application/json", length, "Connection: close")
-        async with line.dropping_answers() as answered:
+    async with abuse.connect() as connection:
+        await connection.request(f"POST {LOGIN_PATH}", "Content-Type: application/json", length, "Connection: close")
+        async with connection.dropping_answers() as answered:
             for _ in range(size // BLOCK_BYTES):
-                await line.send(block)
+                await connection.send(block)
             if not is_declared:
-                await line.send(b"0\r\n\r\n")
+                await connection.send(b"0\r\n\r\n")
             await answered
 
 
@@ -202,9 +215,11 @@ async def inboxes(abuse: Abuse) -> None:
     """Of one user, so many at a time that they take every worker."""
 
     async def ask() -> None:
-        async with abuse.connect() as line:
-            await line.request(f"GET {INBOX_PATH}", f"Authorization: Bearer {abuse.target.token}", "Connection: close")
-            await line.read_answer()
+        async with abuse.connect() as connection:
+            await connection.request(
+                f"GET {INBOX_PATH}", f"Authorization: Bearer {abuse.target.token}", "Connection: close"
+            )
+            await connection.read_answer()
 
     await asyncio.gather(*(_repeat(ask, abuse) for _ in range(PARALLEL_INBOXES)))
 
@@ -215,6 +230,7 @@ ABUSERS: dict[str, Callable[[Abuse], Awaitable[None]]] = {
     "forms": forms,
     "bodies": bodies,
     "syncs": syncs,
+    "watches": watches,
     "inboxes": inboxes,
     "bad_token_pings": bad_token_pings,
 }
@@ -250,7 +266,7 @@ async def _repeat(attempt: Callable[[], Awaitable[None]], abuse: Abuse) -> None:
         await asyncio.sleep(PAUSE)
 
 
-async def _repeat_frame(line: Line, one: bytes) -> None:
+async def _repeat_frame(connection: Connection, one: bytes) -> None:
     block = one * (BLOCK_BYTES // len(one))
     while True:
-        await line.send(block)
+        await connection.send(block)

@@ -16,7 +16,7 @@ from pathlib import Path
 import django
 
 from bench.deployment import Deployment, Report
-from config.dev import MANAGE, web_services
+from dev.run import MANAGE, web_services
 from engines.dynamodb import DynamoDbEngine
 from engines.dynamolite.delay import AnswerDelay
 from engines.health import get_status
@@ -47,7 +47,7 @@ def running(report: Report) -> Iterator[Deployment]:
             "SECRET_KEY": secrets.token_urlsafe(48),
             **SETTINGS,
         }
-        external = _uses_external_engines()
+        external = uses_external_engines()
         report(f"starting, with {'the engines of the environment' if external else 'embedded engines'}")
         engines = EmbeddedEngines(directory)
         if not external:
@@ -177,7 +177,7 @@ class Services:
             time.sleep(0.05)
 
 
-def _uses_external_engines() -> bool:
+def uses_external_engines() -> bool:
     """Whether all of `EXTERNAL` are set. Raises `SystemExit` if only some are."""
     named = [name for name in EXTERNAL if os.environ.get(name)]
     if named and len(named) < len(EXTERNAL):

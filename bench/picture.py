@@ -74,7 +74,8 @@ def _bar(drawing: Drawing, y: float, headline: Headline, spread: Spread) -> None
     if headline.peer is not None:
         words = f"{headline.peer.name} {format_number(headline.peer.value)}"
         _mark(drawing, LEFT + headline.peer.value * scale, top, words, ORANGE, above=False)
-    colour = GREEN if headline.is_met(spread.median) else INK
+    judged = spread.most if headline.target == 0 else spread.median
+    colour = GREEN if headline.is_met(judged) else INK
     drawing.text(RIGHT + 12, top + 14, format_number(spread.median), size=15, bold=True, colour=colour)
 
 

@@ -69,10 +69,10 @@ def interpreter() -> str:
     return f"Python {platform.python_version()} (built {' '.join(date.split()[:3])})"
 
 
-def revision() -> str:
-    """The commit, with a plus for a modified tree; unknown outside a repository."""
+def revision(checkout: Path = PROJECT_ROOT) -> str:
+    """The commit of a checkout, with a plus for a modified tree; unknown outside a repository."""
     command = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
-    answer = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    answer = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)  # noqa: S603
     return answer.stdout.strip() or "unknown"
 
 

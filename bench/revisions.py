@@ -1,4 +1,7 @@
-"""Compares two revisions of Parley in turns: each run is `python -m bench <workload> --runs 1` in its own checkout."""
+"""Compares two revisions of Parley in turns: each run is `python -m bench <workload> --runs 1` in its own checkout.
+
+The result names both revisions and has the figures of every run.
+"""
 
 import json
 import subprocess
@@ -10,6 +13,8 @@ from pathlib import Path
 from bench.comparison import Side, run_in_turns, table
 from bench.deployment import Report
 from bench.figures import Figures
+from bench.launch import uses_external_engines
+from bench.results import Record, revision
 from engines.processes import PROJECT_ROOT
 
 OLD, NEW = "old", "new"
@@ -18,8 +23,13 @@ OLD, NEW = "old", "new"
 def compare(base: Path, workloads: Sequence[str], *, runs: int, report: Report, output: Report) -> None:
     """`base` is the checkout of the old revision; the new one is this."""
     old, new = Side(OLD, partial(run_workload, base.absolute())), Side(NEW, partial(run_workload, PROJECT_ROOT))
+    revisions = {OLD: revision(base.absolute()), NEW: revision(PROJECT_ROOT)}
     pairs = run_in_turns(old, new, workloads, runs=runs, report=report)
     output(table(pairs, OLD, NEW))
+    document = {name: [{OLD: pair.baseline, NEW: pair.candidate} for pair in each] for name, each in pairs.items()}
+    engines = "external" if uses_external_engines() else "embedded"
+    record = Record(engines, {"revisions": revisions, "workloads": list(workloads), "runs": runs})
+    record.keep("turns-" + "-".join(workloads), {"pairs": document}, None, report=report)
 
 
 def run_workload(checkout: Path, workload: str) -> Figures:

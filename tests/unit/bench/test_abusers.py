@@ -88,6 +88,7 @@ class TestAbusers:
             ("bad_token_pings", b"Bearer bad"),
             ("fragments", FRAGMENT + EMPTY_CONTINUATION * 100),
             ("syncs", frame(sync_request("c-1", 6)) + frame(sync_request("c-1", 7))),
+            ("watches", b'"type":"watch_presence","chat_id":"c-1","user_ids":["user_00000000000000000000000000",'),
             ("forms", b'name="a"'),
             ("forms", b"a=1&" * 100),
             ("bodies", b"Content-Length: 1048576"),

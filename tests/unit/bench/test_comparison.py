@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import comparison
+from bench import comparison, results, revisions
 from bench.comparison import CLIENT, SERVERS, RunPair, Side, run_in_turns, table
 from bench.figures import Figures
 from bench.revisions import find_interpreter, run_workload
@@ -61,6 +61,23 @@ class TestRevisions:
         earlier.write_text(json.dumps({}))
         assert run_workload(checkout, "W4") == {"kib_per_connection": 28.5}
         assert list(earlier.parent.iterdir()) == [earlier]
+
+    def test_the_result_has_both_revisions_and_every_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        old, new = (self.checkout(tmp_path / name, RUN) for name in ("old", "new"))
+        for module, name, value in (
+            (comparison, "COOL_DOWN", 0),
+            (results, "RESULTS", tmp_path / "kept"),
+            (revisions, "PROJECT_ROOT", new),
+            (revisions, "revision", lambda checkout: f"revision of {checkout.name}"),
+        ):
+            monkeypatch.setattr(module, name, value)
+        revisions.compare(old, ["W4"], runs=2, report=lambda _line: None, output=lambda _line: None)
+        (kept,) = (tmp_path / "kept").iterdir()
+        assert kept.name.endswith("-turns-W4.json")
+        document = json.loads(kept.read_text())
+        assert document["settings"]["revisions"] == {"old": "revision of old", "new": "revision of new"}
+        pairs = [{side: run["kib_per_connection"] for side, run in pair.items()} for pair in document["pairs"]["W4"]]
+        assert pairs == [{"old": 28.5, "new": 28.5}] * 2
 
     def test_a_run_that_fails_ends_the_comparison(self, tmp_path: Path) -> None:
         with pytest.raises(SystemExit, match=r"W4 failed .* status 3"):

@@ -5,6 +5,7 @@ from bench.figures import Spread
 from bench.growth import AXES
 from bench.growth import table as growth_table
 from bench.picture import picture
+from bench.svg import GREEN, INK
 from bench.targets import HEADLINES
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -39,6 +40,14 @@ class TestPicture:
         assert by_figure["kib_per_connection"].is_met(30)
         assert not by_figure["kib_per_connection"].is_met(31)
         assert not by_figure["all_current_s"].is_met(0)
+
+    def test_what_no_run_may_have_is_judged_by_the_worst(self) -> None:
+        def colour(errors: Spread) -> str | None:
+            svg = ET.fromstring(picture({"W8": {"most_errors": errors}}, subtitle=""))
+            return [text.get("fill") for text in svg.iter(f"{NAMESPACE}text")][-1]
+
+        assert colour(Spread(0.0, 0.0, 0.0)) == GREEN
+        assert colour(Spread(0.0, 0.0, 1.0)) == INK
 
     def test_every_headline_can_be_drawn(self) -> None:
         results: dict[str, dict[str, Spread]] = {}

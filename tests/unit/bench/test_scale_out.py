@@ -3,6 +3,7 @@
 import pytest
 
 from bench.kafka_order import KafkaOrder, count_out_of_order
+from bench.targets import HEADLINES
 from bench.workloads.scale_out import summarise
 from foundation.kernel.clock import SystemClock
 from foundation.kernel.events import Event
@@ -37,7 +38,15 @@ def test_the_worst_of_several_processes_is_set_against_one() -> None:
     assert summary["most_cancelled_share"] == 0.01
     assert summary["most_cancelled_of_all_share"] == 0.02
     assert summary["most_errors"] == 2
+    assert summary["most_kafka_out_of_order"] == 0
     assert summary["web_2_group_accepted_per_s"] == 950
+
+
+def test_what_must_not_happen_is_judged() -> None:
+    judged = {headline.figure: headline for headline in HEADLINES if headline.workload == "W8"}
+    for figure, most in {"most_errors": 0, "most_kafka_out_of_order": 0, "most_cancelled_of_all_share": 0.01}.items():
+        assert judged[figure].is_met(most)
+        assert not judged[figure].is_met(most + 0.01)
 
 
 @pytest.mark.parametrize(
