@@ -7,7 +7,7 @@ from pathlib import Path
 from config.settings import kafka
 from tests.unit.docs.pages import ROOT, named, tables
 
-APPS = ("accounts", "chats", "config", "delivery", "demo", "engines", "foundation", "messaging", "staff")
+APPS = ("accounts", "chats", "config", "delivery", "demo", "dev", "engines", "foundation", "messaging", "staff")
 READERS = {"text", "required", "listed", "one_of", "url", "database", "number", "whole", "key_ring"}
 # Read in a loop, or by Django.
 ELSEWHERE = {*kafka.TLS, *kafka.CREDENTIALS, "WEB", "FANOUT"}

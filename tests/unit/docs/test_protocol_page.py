@@ -10,6 +10,7 @@ from django.urls import URLPattern, get_resolver
 from delivery.gateway import asyncapi
 from delivery.gateway.closing import Close
 from foundation.kernel.errors import ParleyError
+from foundation.rest import health
 from foundation.rest.problems import status_of
 from foundation.rest.routing import one_view_each
 from tests.unit.docs.pages import named, section, tables
@@ -20,7 +21,6 @@ INTERNAL = {"nothing_to_change"}
 # Of RFC 6455, sent by the server's libraries.
 LIBRARIES = {1007, 1009}
 METHODS = ("get", "post", "put", "patch", "delete")
-PROBES = ("/healthz", "/readyz", "/metrics")
 DOCUMENTATION = ("/api/schema", "/api/asyncapi", "/api/docs")
 
 
@@ -55,7 +55,7 @@ def offered() -> Iterator[tuple[str, str]]:
     """The methods and paths of the views under `/api/`, without the demo's, and of the probes."""
     for pattern in one_view_each(get_resolver("config.urls").url_patterns):
         path = "/" + re.sub(r"<\w+:(\w+)>", r"{\1}", str(pattern.pattern))
-        if path in PROBES:
+        if path in health.PATHS:
             yield "GET", path
         elif path.startswith("/api/") and not path.startswith(("/api/demo/", *DOCUMENTATION)):
             assert isinstance(pattern, URLPattern)
