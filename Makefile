@@ -5,7 +5,7 @@ WORKERS ?= 2
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-real bench bench-rehearsal bench-growth bench-peer bench-turns check format screenshots clean
+.PHONY: help run demo test test-real test-deploy bench bench-rehearsal bench-growth bench-peer bench-turns check format screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: .venv/dev.stamp ## Run the whole test suite (PYTEST_ARGS="-k name" for a p
 test-real: .venv/dev.stamp ## Run the suites on Apache Kafka, DynamoDB Local and Redis (needs Java and Maven)
 	@$(BIN)/python -m tests.engines.java
 	$(BIN)/pytest -n $(WORKERS) --engines=real $(PYTEST_ARGS)
+
+test-deploy: .venv/dev.stamp ## Check the alert rules and the systemd units (needs promtool and systemd-analyze)
+	$(BIN)/pytest tests/tools $(PYTEST_ARGS)
 
 bench: .venv/dev.stamp ## Measure the workloads (W="W1 W2 storm" for some, RUNS=3, CLIENTS=1)
 	$(BIN)/python -m bench $(W) --runs $(or $(RUNS),3) --clients $(or $(CLIENTS),1)

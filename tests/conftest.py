@@ -35,6 +35,17 @@ EMBEDDED_ONLY = (
     "tests/e2e/test_embedded_engines.py",
     "tests/e2e/test_dev_command.py",
     "tests/e2e/browser",
+    # Clients, sockets, HTTP and pages: the same whatever the engines.
+    "tests/e2e/test_earlier_clients.py",
+    "tests/e2e/test_edge.py",
+    "tests/e2e/test_marks.py",
+    "tests/e2e/test_openapi.py",
+    "tests/e2e/test_socket_abuse.py",
+    "tests/e2e/test_terminal_client.py",
+    "tests/e2e/test_walk.py",
+    "tests/integration/staff/test_accounts.py",
+    "tests/integration/staff/test_login.py",
+    "tests/integration/staff/test_pages.py",
     # DynamoDB Local answers before it commits: when it ends, the last transactions may be gone (docs/engines.md).
     "tests/e2e/faults/test_dynamodb_lost.py",
     "tests/e2e/drills/test_dynamodb_outage.py",
@@ -42,6 +53,8 @@ EMBEDDED_ONLY = (
     "tests/unit",
 )
 REAL_ONLY = ("tests/real",)
+# They need programs that `make` does not install, and fail without them: `make test-deploy` names the directory.
+TOOLS = ("tests/tools",)
 
 _prefixes = (f"t{number}_" for number in itertools.count())
 
@@ -63,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     elsewhere = EMBEDDED_ONLY if choice.is_real() else REAL_ONLY
-    return True if collection_path.relative_to(config.rootpath).as_posix() in elsewhere else None
+    return True if collection_path.relative_to(config.rootpath).as_posix() in (*elsewhere, *TOOLS) else None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,6 @@
 """Django's test client, served by `ApiHandler` on the event loop of the services, as in `web`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import redis
@@ -9,8 +10,9 @@ from django.test.client import ClientHandler
 from rest_framework.test import APIClient
 
 from foundation.kernel.loops import ServiceLoop, shared_loop
+from foundation.rest.addresses import ClientAddress
 from foundation.rest.handler import ApiHandler
-from foundation.rest.throttling import UserLimits
+from foundation.rest.throttling import PUBLIC, PublicLimits, UserLimits
 from foundation.stores.redis.client import RedisOptions, connect_async
 from foundation.stores.redis.limits import AsyncRateLimiter, FallbackRateLimiter, Limit
 
@@ -41,3 +43,13 @@ def async_limiter(client: "redis.Redis") -> AsyncRateLimiter:
 
 def user_limits(client: "redis.Redis", *limits: Limit) -> UserLimits:
     return UserLimits(FallbackRateLimiter(async_limiter(client)), limits)
+
+
+def public_limits(client: "redis.Redis", *, burst: int, proxies: Sequence[str] = ()) -> PublicLimits:
+    """For every address, loopback included."""
+    return PublicLimits(
+        FallbackRateLimiter(async_limiter(client)),
+        Limit(PUBLIC, rate=0.001, burst=burst),
+        address_of=ClientAddress(proxies),
+        is_exempt=lambda _: False,
+    )

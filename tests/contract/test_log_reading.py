@@ -83,6 +83,16 @@ class TestReading:
         longer = replace(whole, end={number: offset + 1000 for number, offset in whole.end.items()})
         assert reader.continued(longer).first == whole.first
 
+    def test_the_partitions_of_some_keys_hold_all_their_events(
+        self, producer: EventProducer, reader: LogReader
+    ) -> None:
+        chats = [f"chat_{uuid.uuid4()}" for _ in range(20)]
+        producer.publish_and_wait([outgoing(chat, 1) for chat in chats])
+        for chat in chats:
+            span = reader.span(MESSAGES_PERSISTED, LONG_AGO, keys=[chat])
+            assert len(span.end) == 1
+            assert chat in [record.key for batch in reader.read(span) for record in batch]
+
     def test_a_topic_that_does_not_exist_is_named(self, reader: LogReader) -> None:
         with pytest.raises(EventLogUnavailable, match=r"nowhere"):
             reader.span("nowhere", LONG_AGO)

@@ -10,6 +10,7 @@ from parley_client import Client
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.e2e.earlier.client import Client as EarlierClient
 from tests.e2e.system import Device, System, Web
 
 RECEIVE_TIMEOUT = 20.0
@@ -113,7 +114,7 @@ async def eventually(condition: Callable[[], bool], *, within: float = RECEIVE_T
             await asyncio.sleep(0.01)
 
 
-async def all_connected(clients: Sequence[Client]) -> None:
+async def all_connected(clients: Sequence[Client | EarlierClient]) -> None:
     await together(*(client.connected.wait() for client in clients))
 
 

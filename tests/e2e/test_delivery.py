@@ -18,8 +18,9 @@ from foundation.kernel.clock import SystemClock, to_iso
 from foundation.kernel.events import TOPICS
 from foundation.kernel.ids import ChatId
 from messaging.domain import Draft, entry_persisted
+from messaging.services.batch_reader import BatchReader
 from messaging.services.committer import Committer
-from messaging.services.ingest import Ingest
+from messaging.services.ingest import Ingest, IngestStores
 from messaging.stores.messages import IdempotencyKeyStore
 from tests.e2e.doubles import LosingProducer
 from tests.e2e.sockets import all_connected, eventually, is_dense, opened, together
@@ -40,15 +41,17 @@ async def enter_clients(stack: AsyncExitStack, system: System, devices: list[Dev
 
 def store_without_event(system: System, chat_id: ChatId, sender: Device, content: str) -> None:
     """Store a message whose event never reaches Kafka."""
-    ingest = Ingest(
+    clock = SystemClock()
+    stores = IngestStores(
         database=system.database.on_loop,
         posting=system.posting,
         changes=Changes(system.database),
         messages=system.messages,
         keys=IdempotencyKeyStore(system.database),
-        clock=SystemClock(),
     )
-    committer = Committer(ingest=ingest, producer=LosingProducer(), clock=SystemClock(), ids=system.ids)
+    ingest = Ingest(stores, clock=clock)
+    reader = BatchReader(stores, ingest, clock=clock)
+    committer = Committer(ingest=ingest, reader=reader, producer=LosingProducer(), clock=clock, ids=system.ids)
     draft = Draft(chat_id=chat_id, sender_id=sender.user_id, client_message_id=str(uuid.uuid4()), content=content)
     system.database.loop.run(committer.send(draft))
     system.database.loop.run(committer.close())
@@ -108,19 +111,25 @@ class TestTwoPeople:
         assert [ack["sequence"] for ack in acks] == list(range(1, 201))
         assert [message["content"] for message in shown] == [f"{number}" for number in range(200)]
 
-    async def test_unread_messages_are_counted_and_acknowledging_takes_them_off(self, system: System) -> None:
+    async def test_unread_messages_are_counted_and_reading_takes_them_off(self, system: System) -> None:
         ada, bob = system.users(2)
         chat = system.direct_chat(ada, bob)
         async with client_of(system, ada) as ada_client:
             await ada_client.connected.wait()
             for number in range(3):
                 await ada_client.send(chat, f"{number}")
-        assert [item["unread_count"] for item in system.rest(bob, "GET", "/api/chats")["items"]] == [3]
+
+        def unread() -> list[int]:
+            return [item["unread_count"] for item in system.rest(bob, "GET", "/api/chats")["items"]]
+
+        assert unread() == [3]
         async with client_of(system, bob) as bob_client:
             bob_client.follow(chat)
             await bob_client.read(3)
             await eventually(lambda: system.watermark(bob.user_id, chat) == 3)
-        assert [item["unread_count"] for item in system.rest(bob, "GET", "/api/chats")["items"]] == [0]
+            assert unread() == [3]
+            bob_client.mark_read(chat, 3)
+            await eventually(lambda: unread() == [0])
 
 
 class TestThreeDevices:

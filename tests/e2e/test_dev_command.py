@@ -144,7 +144,9 @@ class TestAChildThatExits:
 class TestSeveralProcesses:
     """Behind one port: `make run WEB=2 FANOUT=2`."""
 
-    def test_they_share_the_connections_until_one_that_dies_is_named(self, start_dev: StartDev, tmp_path: Path) -> None:
+    def test_they_share_the_connections_and_one_that_dies_is_named_and_the_last_ends_the_run(
+        self, start_dev: StartDev, tmp_path: Path
+    ) -> None:
         run = start_dev(tmp_path, "--web", "2", "--fanout", "2")
         address = httpx.URL(run.wait_until_ready())
         own_addresses = [run.addresses()[name][0] for name in ("web-1", "web-2")]
@@ -164,9 +166,29 @@ class TestSeveralProcesses:
         assert min(shares) > 0
 
         run.child("web-2").kill()
+        run.wait_for_line("web-2 was killed by SIGKILL; the others of its kind go on without it.")
+        assert httpx.get(f"{address}/readyz").status_code == httpx.codes.OK
+        run.child("web-1").kill()
         assert run.wait() == 1
-        assert run.refusal == "web-2 was killed by SIGKILL, so everything was stopped; see its log lines above."
+        assert run.refusal == "web-1 was killed by SIGKILL, so everything was stopped; see its log lines above."
         assert run.descendants() == []
+
+    def test_one_that_stops_gets_no_new_connection(self, start_dev: StartDev, tmp_path: Path) -> None:
+        run = start_dev(tmp_path, "--web", "2")
+        address = httpx.URL(run.wait_until_ready())
+        staying = run.child("web-1")
+        run.child("web-2").terminate()
+        run.wait_for_line("the port is left to the processes that share it")
+        with ExitStack() as stack:
+            for _ in range(CONNECTIONS):
+                stack.enter_context(socket.create_connection((address.host, address.port or 0)))
+            eventually(
+                lambda: True if held(staying, address.port) == CONNECTIONS else None,
+                within=10,
+                what="the acceptance of all connections by the process that stays",
+            )
+        run.terminate()
+        assert run.wait() == 0
 
     def test_a_number_that_is_none_is_refused(self, start_dev: StartDev, tmp_path: Path) -> None:
         run = start_dev(tmp_path, "--web", "many")
@@ -176,7 +198,8 @@ class TestSeveralProcesses:
 
 def accepted(run: DevRun, port: int | None) -> list[int]:
     """How many connections to `port` each `web` process holds."""
-    return [
-        sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port for each in process.net_connections())
-        for process in (run.child("web-1"), run.child("web-2"))
-    ]
+    return [held(run.child(name), port) for name in ("web-1", "web-2")]
+
+
+def held(process: psutil.Process, port: int | None) -> int:
+    return sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port for each in process.net_connections())

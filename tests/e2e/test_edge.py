@@ -285,10 +285,24 @@ class TestConnectionsOfAnAddress:
             with pytest.raises(InvalidStatus) as refusal:
                 connect(proxied.socket_url, additional_headers=forwarded)
             assert refusal.value.response.status_code == 429
-            assert get_healthz(proxied, "192.0.2.1") == 429
-            assert get_healthz(proxied, "192.0.2.3") == 200
+            assert get_status(proxied, "/api/chats", "192.0.2.1") == 429
+            assert get_status(proxied, "/healthz", "192.0.2.1") == 200
+            assert get_status(proxied, "/api/chats", "192.0.2.3") == 401
         for _ in range(2 * CONNECTIONS):
-            eventually(lambda: get_healthz(proxied, "192.0.2.1") == 200, within=DEADLINE)
+            eventually(lambda: get_status(proxied, "/api/chats", "192.0.2.1") == 401, within=DEADLINE)
+
+    def test_behind_a_proxy_an_address_counts_while_its_bodies_arrive(self, proxied: Web) -> None:
+        with ExitStack() as clients:
+            for _ in range(CONNECTIONS):
+                client = clients.enter_context(connection(proxied))
+                send_body(client, proxied, "192.0.2.7")
+                assert client.recv(12) == b"HTTP/1.1 100"
+            client = clients.enter_context(connection(proxied))
+            send_body(client, proxied, "192.0.2.7")
+            assert answer(client)[0] == 429
+            client = clients.enter_context(connection(proxied))
+            send_body(client, proxied, "192.0.2.8")
+            assert client.recv(12) == b"HTTP/1.1 100"
 
 
 def is_refused(web: Web) -> bool:
@@ -301,8 +315,15 @@ def is_refused(web: Web) -> bool:
             return False
 
 
-def get_healthz(web: Web, forwarded_for: str) -> int:
-    return httpx.get(f"{web.url}/healthz", headers={"X-Forwarded-For": forwarded_for}).status_code
+def get_status(web: Web, path: str, forwarded_for: str) -> int:
+    headers = {"X-Forwarded-For": forwarded_for, "X-Forwarded-Proto": "https"}
+    return httpx.get(web.url + path, headers=headers).status_code
+
+
+def send_body(client: socket.socket, web: Web, forwarded_for: str) -> None:
+    """Send a request whose body does not end."""
+    lines = (f"Content-Length: {BODY_LIMIT}", f"X-Forwarded-For: {forwarded_for}", "Expect: 100-continue")
+    client.sendall(head(web, *lines, "Content-Type: application/json") + b"a" * 1000)
 
 
 @contextmanager
@@ -381,6 +402,18 @@ class TestHeaders:
             assert client.recv(12) == b"HTTP/1.1 400"
 
 
+class TestPaths:
+    def test_bytes_that_are_not_utf_8_are_no_emoji(self, system: System, edge: Web) -> None:
+        ada, bob = system.users(2)
+        messages = f"/api/chats/{system.direct_chat(ada, bob)}/messages"
+        system.rest(ada, "POST", messages, client_message_id="one", content="one")
+        authorization = f"Authorization: {ada.headers['Authorization']}"
+        with connection(edge) as client:
+            client.sendall(head(edge, authorization, method="PUT", path=f"{messages}/1/reactions/%FF"))
+            status, _, body = answer(client)
+        assert (status, json.loads(body)["code"]) == (422, "invalid_request")
+
+
 class TestOperators:
     INSIDE = ("/metrics", "/api/schema", "/api/asyncapi", "/api/docs", LARGE_FILE)
 
@@ -390,6 +423,19 @@ class TestOperators:
                 refused = client.get(path)
                 assert (refused.status_code, refused.json()["code"]) == (404, "not_found"), path
             assert client.get("/readyz").json() == {"status": "ready"}
+
+    def test_a_load_balancer_probes_a_process_by_its_address(self, production: Web) -> None:
+        with httpx.Client(base_url=production.url, headers={"Host": "10.0.1.23:8000"}) as client:
+            assert [client.get(path).status_code for path in ("/healthz", "/readyz/gateway")] == [200, 200]
+            assert client.get("/api/users/me").status_code == 400
+
+    def test_of_static_files_only_those_that_pages_use_are_served(self, proxied: Web, edge: Web) -> None:
+        for web in (proxied, edge):
+            with httpx.Client(base_url=web.url, headers={"X-Forwarded-Proto": "https"}) as client:
+                for path in ("parley/parley.js", "admin/css/base.css"):
+                    assert client.get(f"/static/{path}").status_code == 200, path
+                for path in ("rest_framework/css/bootstrap.min.css.map", "django_otp/x", "parley", "../config/urls.py"):
+                    assert client.get(f"/static/{path}").status_code == 404, path
 
     def test_operators_have_a_port_of_their_own(self, proxied: Web, admin_port: ReservedPort) -> None:
         inside = f"http://{LOOPBACK}:{admin_port.number}"

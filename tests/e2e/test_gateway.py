@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from delivery.gateway.abuse import BAD_FRAMES_IN_A_ROW
-from delivery.gateway.outbox import MAX_BYTES
+from delivery.gateway.frames import MAX_BYTES
 from tests.e2e.sockets import Socket, eventually, listeners, opened, together
 from tests.e2e.system import WEBS, Device, System, Web
 

@@ -31,7 +31,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         system.require_no_failures()
 
 
-async def homes_settled(system: System, webs: Sequence[Web]) -> None:
+async def homes_agree(system: System, webs: Sequence[Web]) -> None:
     await eventually(lambda: all(web.metric("parley_homes") == len(webs) for web in webs))
 
 
@@ -128,7 +128,7 @@ class TestOrder:
         if count == 2:
             shared.webs[2].terminate()
             shared.webs[2].wait()
-        await homes_settled(shared, webs)
+        await homes_agree(shared, webs)
         before = handed(webs)
         async with streams(shared, webs, chats=8) as (running, chats):
 
@@ -150,7 +150,7 @@ class TestOrder:
     async def test_a_connections_messages_keep_their_order_while_homes_move_every_second(self, shared: System) -> None:
         """Names of nobody come and go in the list, and names of processes are removed from it."""
         redis = shared.redis_client
-        await homes_settled(shared, shared.webs)
+        await homes_agree(shared, shared.webs)
         async with streams(shared, shared.webs, chats=6) as (running, chats):
             done = asyncio.Event()
             sending = [asyncio.create_task(stream.send_until(done, chats)) for stream in running]
@@ -195,7 +195,7 @@ class TestALostHome:
         self, system: System, lose: Callable[[Web], None], restore: Callable[[Web], None], *, seconds: float
     ) -> None:
         lost, others = system.webs[2], system.webs[:2]
-        await homes_settled(system, system.webs)
+        await homes_agree(system, system.webs)
         async with streams(system, others, chats=16) as (running, chats):
             gateway_id = await gateway_id_of(lost, system.user())
             assert any(home_of(system, chat) == gateway_id for chat in chats)
@@ -206,7 +206,7 @@ class TestALostHome:
             await asyncio.sleep(seconds)
             restore(lost)
             lost.wait_until_ready()
-            await homes_settled(system, system.webs)
+            await homes_agree(system, system.webs)
             done.set()
             await asyncio.gather(*sending)
             for stream in running:

@@ -1,10 +1,14 @@
 """Receipts, typing and presence between two gateways."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import httpx
 
 from foundation.kernel.ids import ChatId
 from tests.e2e.sockets import Frame, Socket, eventually, opened, together
-from tests.e2e.system import Device, System
+from tests.e2e.system import Device, System, Web
 
 PUBLISHED = 'parley_live_frames_total{outcome="published"}'
 
@@ -31,6 +35,23 @@ def frames(socket: Socket, type_: str) -> list[Frame]:
 
 def hide(system: System, device: Device, **settings: bool) -> None:
     system.rest(device, "PATCH", "/api/users/me", **settings)
+
+
+@contextmanager
+def started(system: System) -> Iterator[Web]:
+    """One more gateway, gone when the block ends: others expect two."""
+    web = system.start_web()
+    try:
+        yield web
+    finally:
+        system.webs.remove(web)
+        web.terminate()
+        web.wait()
+
+
+def read_by_rest(web: Web, device: Device, chat_id: ChatId, sequence: int) -> None:
+    path = f"{web.url}/api/chats/{chat_id}/read"
+    httpx.post(path, headers=device.headers, json={"sequence": sequence}, timeout=20.0).raise_for_status()
 
 
 class TestReceipts:
@@ -83,6 +104,20 @@ class TestReceipts:
         hide(system, bob, read_receipts=True)
         shown = {item["user_id"]: item for item in system.rest(ada, "GET", f"/api/chats/{chat}/receipts")["items"]}
         assert shown[bob.user_id]["last_read_sequence"] == 1
+
+    async def test_a_process_without_sockets_hides_what_was_hidden_at_another(self, system: System) -> None:
+        """It listens to notices from its start, and drops the settings that it has read."""
+        ada, bob = system.users(2)
+        chat = system.direct_chat(ada, bob)
+        with started(system) as quiet:
+            async with opened(system.webs[0], ada) as socket:
+                for sequence in (1, 2):
+                    await socket.send(chat, "hi")
+                    read_by_rest(quiet, bob, chat, sequence)
+                    await receive_mark(socket, chat, bob, last_acked_sequence=sequence)
+                    hide(system, bob, read_receipts=False)
+                assert newest(socket, chat)[bob.user_id] == {"last_acked_sequence": 2, "last_read_sequence": 1}
+            assert quiet.metric("parley_gateway_connections") == 0
 
     async def test_the_receipts_of_a_busy_group_of_a_hundred_are_few(self, system: System) -> None:
         """A hundred members read fifty messages: a frame a second and gateway, not a frame for each mark."""
@@ -204,3 +239,20 @@ class TestPresence:
             hide(system, bob, show_presence=True)
             asked = f"/api/presence?chat_id={chat}&user_id={bob.user_id}"
             assert system.rest(ada, "GET", asked)["items"][0]["status"] == "online"
+
+    async def test_what_a_watcher_was_shown_follows_the_switches_of_both(self, system: System) -> None:
+        ada, bob = system.users(2)
+        chat = system.direct_chat(ada, bob)
+        async with opened(system.webs[0], ada) as watching, opened(system.webs[1], bob):
+
+            async def is_shown(status: str) -> None:
+                shown = {"type": "presence", "user_id": bob.user_id, "status": status}
+                await watching.receive_until(lambda: frames(watching, "presence")[-1:] == [shown])
+
+            await watching.write("watch_presence", chat_id=chat, user_ids=[bob.user_id])
+            await is_shown("online")
+            for device in (bob, ada):
+                hide(system, device, show_presence=False)
+                await is_shown("offline")
+                hide(system, device, show_presence=True)
+                await is_shown("online")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from playwright._impl._api_structures import OriginState
@@ -121,7 +121,7 @@ def log_in(
     device: Device | None = None,
     screen: tuple[int, int] = DESKTOP,
 ) -> Person:
-    """Open a browser context whose storage already has the login, in the page's own format."""
+    """Create a user, unless `device` has one, and open their browser."""
     device = device or system.user()
     user = system.rest(device, "PATCH", "/api/users/me", display_name=name)
     login = {
@@ -130,10 +130,22 @@ def log_in(
         "access_token": device.token,
         "refresh_token": "none",
         "expires_in": 900,
-        "expires_at": 4_102_444_800_000,
     }
-    url = system.webs[0].url
-    origin: OriginState = {"origin": url, "localStorage": [{"name": "parley.session", "value": json.dumps(login)}]}
+    return open_browser(name, device, login, url=system.webs[0].url, browser=browser, screen=screen)
+
+
+def open_browser(
+    name: str,
+    device: Device,
+    login: Mapping[str, object],
+    *,
+    url: str,
+    browser: Browser,
+    screen: tuple[int, int] = DESKTOP,
+) -> Person:
+    """Open a browser context whose storage has `login`, the answer to a login, in the page's own format."""
+    session = json.dumps({**login, "expires_at": 4_102_444_800_000})
+    origin: OriginState = {"origin": url, "localStorage": [{"name": "parley.session", "value": session}]}
     context = browser.new_context(
         viewport={"width": screen[0], "height": screen[1]},
         has_touch=screen == PHONE,

@@ -62,12 +62,17 @@ class TestChanges:
 
     def test_a_deletion_leaves_its_place(self, tabs: tuple[Tab, Tab]) -> None:
         hers, his = tabs
+        his.choose("from Ben", "Edit")
+        box = his.page.get_by_label("Message", exact=True)
+        box.fill("what Ben was writing")
         hers.choose("from Ben", "Delete")
         hers.page.get_by_role("button", name="Delete").click()
         for tab in tabs:
             tab.expect_messages(["from Ada", "This message was deleted"])
         expect(his.row("Friends")).to_contain_text("Deleted message")
         expect(his.page.get_by_role("button", name=re.compile("^Actions for"))).to_have_count(1)
+        expect(his.page.locator(".context")).to_be_hidden()
+        expect(box).to_have_value("what Ben was writing")
 
     def test_reactions_with_who(self, tabs: tuple[Tab, Tab]) -> None:
         hers, his = tabs
@@ -119,6 +124,9 @@ class TestChanges:
         expect(hers.page.locator(".event").first).to_have_text("You added Emi")
         expect(his.page.get_by_role("heading", name="Sailors")).to_be_visible()
         expect(his.row("Sailors")).to_contain_text("from Ben")
+        system.rest(ada.device, "PATCH", f"/api/chats/{chat_id}", name="Sailors of the longest name " * 3)
+        expect(lines).to_have_count(3)
+        expect(his.page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
 
     def test_a_refusal_is_told(self, system: System, chat_id: ChatId, ben: Person, tabs: tuple[Tab, Tab]) -> None:
         hers, _ = tabs
@@ -158,6 +166,26 @@ class TestKeyboard:
         expect(hers.page.locator(".context")).to_contain_text("Reply to Ada")
         keys.press("Escape")
         expect(hers.page.locator(".context")).to_be_hidden()
+
+
+class TestWaitingChanges:
+    def test_an_edit_waits_with_a_sign_and_if_it_is_refused_its_text_is_kept(
+        self, system: System, tabs: tuple[Tab, Tab], ada: Person, chat_id: ChatId
+    ) -> None:
+        hers, his = tabs
+        hers.page.context.set_offline(True)
+        hers.page.evaluate("dispatchEvent(new Event('offline'))")
+        expect(hers.banner).to_be_visible()
+        hers.choose("from Ada", "Edit")
+        hers.write("from Ada, at length")
+        hers.expect_state("from Ada", "sending")
+
+        system.rest(ada.device, "DELETE", f"/api/chats/{chat_id}/messages/1")
+        his.expect_messages(["This message was deleted", "from Ben"])
+        hers.page.context.set_offline(False)
+        hers.page.evaluate("dispatchEvent(new Event('online'))")
+        hers.expect_messages(["This message was deleted", "from Ben"])
+        expect(hers.page.get_by_label("Message", exact=True)).to_have_value("from Ada, at length")
 
 
 class TestTheSamePicture:

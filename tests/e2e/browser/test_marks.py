@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 
 from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
@@ -83,6 +83,31 @@ class TestTicks:
         his.row("Ada").click()
         hers.expect_state("second", "read")
         expect(hers.page.get_by_label("Read by everybody")).to_have_count(2)
+
+    def test_they_are_truthful_again_after_receipts_were_lost(
+        self, system: System, ada: Person, ben: Person, chat_id: ChatId
+    ) -> None:
+        """As while Redis is away: nothing is pushed, and afterwards the server asks to resync."""
+        hers, sockets = ada.tab(), list[WebSocketRoute]()
+
+        def lose_receipts(socket: WebSocketRoute) -> None:
+            sockets.append(socket)
+            server = socket.connect_to_server()
+            server.on_message(lambda text: None if '"type":"receipts"' in str(text) else socket.send(text))
+
+        hers.page.route_web_socket(re.compile("/ws$"), lose_receipts)
+        hers.open_chat(chat_id)
+        hers.write("first")
+        his = ben.tab().open_chat(chat_id)
+        his.expect_messages(["first"])
+        his.write("seen")
+        hers.expect_messages(["first", "seen"])
+        path = f"/api/chats/{chat_id}/receipts"
+        has_read = {"user_id": ben.device.user_id, "last_acked_sequence": 2, "last_read_sequence": 2}
+        eventually(lambda: has_read in system.rest(ada.device, "GET", path)["items"])
+        hers.expect_state("first", "sent")
+        sockets[-1].send('{"type":"resync"}')
+        hers.expect_state("first", "read")
 
     def test_who_hides_reading_gives_and_gets_two_plain_ticks(self, ada: Person, ben: Person, chat_id: ChatId) -> None:
         his = ben.tab().open("#/settings")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from foundation.kernel.clock import SystemClock, from_iso
 from foundation.kernel.ids import ChatId
 from messaging.domain import Draft, Message
-from staff.services.reconcile import GRACE
+from staff.services.event_log import GRACE
 from tests.doubles import eventually
 from tests.e2e.system import Device, System
 from tests.integration.messaging.services import Services

@@ -94,7 +94,7 @@ async def test_kafka_is_unreachable(drilled: System, pair: tuple[Device, Device]
         await receiving.receive_until(lambda: receiving.messages[-1]["content"] == "lost", within=30)
         reconciled, progress = await asyncio.to_thread(book.run, "Over when")
         require([reconciled, progress], 0)
-        assert "Nothing found" in reconciled.output
+        assert "Nothing is missing" in reconciled.output
 
 
 async def test_a_derived_state_is_rebuilt(

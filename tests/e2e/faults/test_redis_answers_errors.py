@@ -63,7 +63,9 @@ async def test_during_traffic_no_event_is_lost_and_no_socket_is_closed(fragile: 
     async with Crowd(fragile) as crowd:
         await crowd.goes_on()
         fault.begin(fragile)
-        assert not any(ready(fragile).values())
+        await eventually(lambda: not any(ready(fragile).values()))
+        # A load balancer keeps them: their sockets stay.
+        assert {get_status(web.port, "/readyz/gateway") for web in fragile.webs} == {HTTPStatus.OK}
         # Sending, and with it connecting and syncing, needs no Redis.
         await crowd.goes_on(100)
         newcomer, friend = fragile.users(2)
@@ -103,3 +105,22 @@ async def test_events_of_cold_chats_are_pushed_when_redis_is_well_again(fragile:
             fragile.redis_client.replicaof("NO", "ONE")
         await receiving.receive_until(lambda: [each["content"] for each in receiving.messages] == ["0", "1", "2"])
     await eventually(lambda: fanout.metric(LAG) == fanout.metric("parley_fanout_stalled") == 0)
+
+
+async def test_who_never_syncs_gets_what_was_sent_meanwhile(fragile: System, fault: Fault) -> None:
+    """Syncs would hide a push that was lost."""
+    (fanout,) = fragile.fanouts
+    skipped = fanout.metric(SKIPPED)
+    ada, bob = fragile.users(2)
+    chat = fragile.direct_chat(ada, bob)
+    async with opened(fragile.webs[0], ada) as sending, opened(fragile.webs[1], bob) as receiving:
+        await receiving.catch_up_with_server()
+        fault.begin(fragile)
+        await eventually(lambda: not any(ready(fragile).values()))
+        for number in range(20):
+            await sending.send(chat, f"{number}")
+        fault.end(fragile)
+        await receiving.receive_until(lambda: len(receiving.messages) == 20)
+    assert [each["content"] for each in receiving.messages] == [f"{number}" for number in range(20)]
+    await eventually(lambda: fanout.metric(LAG) == 0)
+    assert fanout.metric(SKIPPED) == skipped

@@ -1,5 +1,8 @@
 """Redis holds nothing that may not be lost: wiped, killed or cut off, it delays deliveries and loses none."""
 
+from http import HTTPStatus
+
+from engines.health import get_status
 from tests.e2e.faults.crowd import Crowd
 from tests.e2e.sockets import eventually, listeners, opened
 from tests.e2e.system import System
@@ -68,6 +71,21 @@ async def test_after_a_restart_revoked_sessions_are_still_closed(fragile: System
         assert await here.closed_with(within=10) == 4403
         assert await there.closed_with(within=10) == 4403
         await eventually(lambda: len(fragile.redis_client.pubsub_channels("gateway:*")) == len(fragile.webs))
+
+
+async def test_a_gateway_starts_without_redis_and_listens_when_it_is_back(fragile: System) -> None:
+    """`web` does not need a socket to follow control messages."""
+    fragile.redis.kill()
+    late = fragile.start_web(wait=False)
+    try:
+        await eventually(lambda: get_status(late.port, "/healthz") == HTTPStatus.OK, within=40)
+        restart_redis(fragile)
+        await eventually(lambda: listeners(fragile) == len(fragile.webs))
+        late.wait_until_ready()
+    finally:
+        fragile.webs.remove(late)
+        late.terminate()
+    assert late.wait() == 0
 
 
 async def test_a_subscription_that_breaks_is_made_again_and_everyone_syncs(fragile: System) -> None:
