@@ -143,6 +143,41 @@ class TestChanges:
         expect(hers.page.locator(".reaction")).to_have_count(0)
 
 
+class TestPressing:
+    """What changes between press and release of a mouse button still gets its click."""
+
+    def test_a_message_that_changes(self, tabs: tuple[Tab, Tab]) -> None:
+        hers, his = tabs
+        message = hers.message("from Ada")
+        message.hover()
+        message.get_by_role("button", name=re.compile("^Actions for")).hover()
+        hers.page.mouse.down()
+        his.choose("from Ada", "👍")
+        expect(his.page.locator(".reaction")).to_have_count(1)
+        his.page.get_by_label("Message", exact=True).press_sequentially("and")
+        expect(hers.page.get_by_text("Ben is typing…").first).to_be_visible()
+        expect(message.locator(".reaction")).to_have_count(0)
+        hers.page.mouse.up()
+        expect(hers.page.get_by_role("menu")).to_be_visible()
+        expect(message.locator(".reaction")).to_have_count(1)
+
+    def test_a_row_of_the_chat_list_that_changes(
+        self, system: System, chat_id: ChatId, ben: Person, tabs: tuple[Tab, Tab]
+    ) -> None:
+        hers, _ = tabs
+        hers.open("#/settings")
+        row = hers.row("Friends")
+        row.get_by_text("Friends").hover()
+        hers.page.mouse.down()
+        path = f"/api/chats/{chat_id}/messages"
+        system.rest(ben.device, "POST", path, client_message_id="later", content="in between")
+        expect(hers.page).to_have_title(re.compile(r"\(1\)"))
+        expect(row).not_to_contain_text("in between")
+        hers.page.mouse.up()
+        expect(row).to_contain_text("in between")
+        expect(hers.messages).to_have_count(3)
+
+
 class TestKeyboard:
     def test_everything_of_the_menu(self, tabs: tuple[Tab, Tab]) -> None:
         hers, his = tabs

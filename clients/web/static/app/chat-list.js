@@ -1,7 +1,7 @@
 /** The sidebar: the list of chats, its filter, and the links to settings and new chats. */
 
 import { avatar } from "./avatar.js";
-import { h, icon, iconButton } from "./dom.js";
+import { h, icon, iconButton, Press } from "./dom.js";
 import { fullTime, shortTime } from "./format.js";
 import { plainText } from "./markup.js";
 import { typingText } from "./presence.js";
@@ -19,6 +19,7 @@ export class ChatList {
   #marks;
   #rows = new Map();
   #scheduled = false;
+  #press;
   #selected = null;
 
   constructor({ chats, people, session, marks, onNew, onTheme }) {
@@ -27,6 +28,7 @@ export class ChatList {
     this.#session = session;
     this.#marks = marks;
     this.list = h("ul.chat-list", { onkeydown: (event) => this.#onKeyDown(event) });
+    this.#press = new Press(this.list, { onRelease: () => this.#scheduleRender() });
     this.filter = h("input", {
       type: "search",
       placeholder: "Find a chat",
@@ -68,6 +70,7 @@ export class ChatList {
   }
 
   #render() {
+    if (this.#press.isIn(this.list)) return;
     const query = this.filter.value.trim().toLowerCase();
     const shown = this.#chats.list().filter((chat) => this.#chats.title(chat).toLowerCase().includes(query));
     const rows = shown.map((chat) => this.#row(chat));

@@ -95,6 +95,7 @@ export class Conversation {
         older: () => this.#loadOlder(),
         scroll: () => this.#markRead(),
         key: (event, item) => this.#onMessageKey(event, item),
+        released: () => this.#scheduleRender(),
       },
     });
     this.#composer = new Composer({
@@ -185,7 +186,7 @@ export class Conversation {
 
   /** Coalesce changes into one render per animation frame. */
   #scheduleRender() {
-    if (this.#renderRequest) return;
+    if (this.#renderRequest || this.#listeners.signal.aborted) return;
     this.#renderRequest = requestAnimationFrame(() => {
       this.#renderRequest = 0;
       this.#render();

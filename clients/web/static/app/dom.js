@@ -39,6 +39,35 @@ export function iconButton(name, label, onclick) {
   return h("button.icon-button", { type: "button", "aria-label": label, title: label, onclick }, icon(name));
 }
 
+/**
+ * What is pressed in `element`. A browser makes no click of a press and a release on different nodes, so a list that
+ * changes leaves the pressed node as it is, and renders again at `onRelease`, which comes after the click.
+ */
+export class Press {
+  #target = null;
+
+  constructor(element, { onRelease }) {
+    const release = () => {
+      this.#target = null;
+      onRelease();
+    };
+    element.addEventListener("pointerdown", ({ target, button }) => {
+      if (button !== 0) return;
+      this.#target = target;
+      const ended = new AbortController();
+      const end = () => {
+        ended.abort();
+        setTimeout(release); // after the click
+      };
+      for (const type of ["pointerup", "pointercancel"]) addEventListener(type, end, { signal: ended.signal });
+    });
+  }
+
+  isIn(node) {
+    return node.contains(this.#target);
+  }
+}
+
 /** A form field with its label, hint and error. `showError("")` removes the error. */
 export function field(label, input, hint = "") {
   const id = `f-${crypto.randomUUID()}`;

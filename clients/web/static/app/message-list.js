@@ -1,6 +1,6 @@
 /** The scrolling list of a conversation: keeps nodes, focus and position, and knows what is on the screen. */
 
-import { h, icon } from "./dom.js";
+import { h, icon, Press } from "./dom.js";
 
 const BOTTOM_MARGIN_PX = 80; // closer than this counts as scrolled to the bottom
 const DIVIDER_TOP_PX = 60;
@@ -12,9 +12,13 @@ export class MessageList {
   #firstShown = 0;
   #isAtBottom = true;
   #unseen = 0;
+  #press;
   #olderObserver;
 
-  /** `on` has the handlers `older()`, `scroll()` and `key(event, item)` for a focused message. */
+  /**
+   * `on` has the handlers `older()`, `scroll()`, `key(event, item)` for a focused message, and `released()`: render
+   * again, an item that was pressed was not updated.
+   */
   constructor({ on }) {
     this.#on = on;
     this.sentinel = h("li.sentinel", { "aria-hidden": "true" });
@@ -24,6 +28,7 @@ export class MessageList {
       onscroll: () => this.#onScroll(),
       onkeydown: (event) => this.#onKeyDown(event),
     });
+    this.#press = new Press(this.list, { onRelease: () => this.#on.released() });
     this.jump = h(
       "button.jump",
       { type: "button", hidden: true, onclick: () => this.scrollToBottom() },
@@ -102,15 +107,17 @@ export class MessageList {
     return true;
   }
 
-  /** Update the list. An unchanged item keeps its node, and with it selection and focus. */
+  /** Update the list. An unchanged item keeps its node, and with it selection and focus; so does one that is pressed. */
   #reconcile(items) {
     const nodes = new Map();
     const focused = this.#focused();
     let cursor = this.list.firstChild;
     for (const { key, signature, build } of items) {
       const cached = this.#nodes.get(key);
-      const node = cached?.signature === signature ? cached.node : build();
-      nodes.set(key, { node, signature });
+      const isKept = cached && (cached.signature === signature || this.#press.isIn(cached.node));
+      const entry = isKept ? cached : { node: build(), signature };
+      const { node } = entry;
+      nodes.set(key, entry);
       if (node === cursor) cursor = cursor.nextSibling;
       else this.list.insertBefore(node, cursor);
       if (cached && cached.node === focused?.item && node !== cached.node) focused.replacement = node;
