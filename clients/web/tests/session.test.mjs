@@ -52,6 +52,18 @@ describe("Logging in", () => {
     const { session: one } = session({});
     await assert.rejects(one.requestCode("+1"), { code: "unreachable", retryable: true });
   });
+
+  test("so is an answer that breaks off, and every request has a timeout", async () => {
+    const signals = [];
+    const fetch = async (_, { signal }) => {
+      signals.push(signal);
+      return { status: 200, ok: true, json: () => Promise.reject(new TypeError("aborted")) };
+    };
+    const one = new Session({ url: "http://here", fetch });
+    await assert.rejects(one.verify({ phoneNumber: "+1" }), { code: "unreachable", retryable: true });
+    assert.ok(signals[0] instanceof AbortSignal);
+    assert.equal(one.isOpen, false);
+  });
 });
 
 describe("Tokens", () => {
@@ -138,6 +150,20 @@ describe("Tokens of a connection", () => {
     FakeSocket.last.serverClose(4401);
     await flushPromises();
     mock.timers.tick(1_000);
+    await flushPromises();
+    assert.deepEqual(FakeSocket.last.protocols, ["parley.v1", "bearer.token-2"]);
+  });
+
+  test("an answer that is no end of the session is tried again", async () => {
+    let answer = [502, { code: "internal_error" }];
+    await startClient({ routes: { ...inboxOf(), "POST /api/auth/refresh": () => answer } });
+    FakeSocket.last.serverClose(4401);
+    await flushPromises();
+    mock.timers.tick(900_000);
+    await flushPromises();
+    assert.equal(FakeSocket.opened.length, 1);
+    answer = [200, REFRESHED];
+    mock.timers.tick(15_000);
     await flushPromises();
     assert.deepEqual(FakeSocket.last.protocols, ["parley.v1", "bearer.token-2"]);
   });

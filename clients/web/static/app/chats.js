@@ -211,7 +211,7 @@ export class Chats extends EventTarget {
     const isGone = ({ chat_id: id, addedAt }) =>
       !present.has(id) && !this.#parley.log(id) && Date.now() - addedAt > INBOX_LAG_MS;
     for (const chat of this.list().filter(isGone)) this.#chats.delete(chat.chat_id);
-    for (const id of this.#chats.keys()) this.#emitChange(id);
+    for (const chatId of this.#chats.keys()) this.#emitChat(chatId);
     this.#emitChange();
   }
 
@@ -331,8 +331,12 @@ export class Chats extends EventTarget {
   }
 
   #emitChange(chatId, entry = null) {
-    if (chatId) this.dispatchEvent(new CustomEvent("chat", { detail: { chatId, entry } }));
+    if (chatId) this.#emitChat(chatId, entry);
     this.dispatchEvent(new Event("list"));
+  }
+
+  #emitChat(chatId, entry = null) {
+    this.dispatchEvent(new CustomEvent("chat", { detail: { chatId, entry } }));
   }
 }
 

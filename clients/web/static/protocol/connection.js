@@ -93,8 +93,9 @@ export class Connection {
     let token;
     try {
       token = await this.#session.token();
-    } catch (error) {
-      if (error.retryable) this.#scheduleReconnect();
+    } catch {
+      // If the session has ended, the connection has been stopped.
+      if (this.#running) this.#scheduleReconnect();
       return;
     }
     if (!this.#running || this.#socket) return;

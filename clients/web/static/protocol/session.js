@@ -1,5 +1,7 @@
 /** Login, tokens and REST requests. */
 
+const REQUEST_TIMEOUT_MS = 20_000;
+
 /** An error response. `code` is stable; `retryable` says whether the same request may succeed later. */
 export class ParleyError extends Error {
   constructor({ code, detail, title, status = 0, errors = {}, retry_after: retryAfter = null }) {
@@ -133,18 +135,19 @@ export class Session extends EventTarget {
   }
 
   async #fetchJson(method, path, body, headers = {}) {
-    const options = { method, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
+    const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+    const options = { method, headers: { Accept: "application/json", ...headers }, cache: "no-store", signal };
     if (body !== undefined) {
       options.body = JSON.stringify(body);
       options.headers["Content-Type"] = "application/json";
     }
-    let response;
+    let response, data;
     try {
       response = await this.#fetch(this.url + path, options);
+      data = await readJson(response);
     } catch {
       throw new ParleyError({ code: "unreachable", detail: "The server cannot be reached." });
     }
-    const data = response.status === 204 ? null : await response.json().catch(() => null);
     if (response.ok) return { status: response.status, data };
     const retryAfter = Number(response.headers.get("Retry-After")) || null;
     throw new ParleyError({ code: "internal_error", ...data, status: response.status, retry_after: retryAfter });
@@ -160,6 +163,12 @@ export class Session extends EventTarget {
   #emit(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
+}
+
+/** The body; null without one, also for an error page of a proxy, which is no JSON. */
+async function readJson(response) {
+  if (response.status === 204) return null;
+  return response.ok ? response.json() : response.json().catch(() => null);
 }
 
 function bearer(token) {
