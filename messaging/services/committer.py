@@ -227,11 +227,10 @@ class Committer:
         if not self._is_reading and (batches := self._queues.start_reading()):
             self._is_reading = True
             self._start(self._read(batches))
+        now = self._monotonic()
+        self._queues.end_backoffs(now)
         if (retry_at := self._queues.next_retry()) is not None:
-            now = self._monotonic()
-            self._queues.end_backoffs(now)
-            if retry_at > now:
-                self._advance_in(retry_at - now)
+            self._advance_in(retry_at - now)
         while self._alone < ALONE_AT_ONCE and (batch := self._queues.start_alone()) is not None:
             self._alone += 1
             self._start(self._commit_alone(batch))

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
 from foundation.stores.kafka import OnDelivered, Outgoing
@@ -24,6 +25,16 @@ from messaging.services.history import Window
 from messaging.services.queues import FULL_BATCH
 from tests.doubles import SettableClock, eventually
 from tests.integration.messaging.services import Call, Services, cancelled
+
+
+class FixedPause(RetryPolicy):
+    """The same pause after every attempt."""
+
+    def __init__(self, pause: float) -> None:
+        super().__init__(first_pause=pause, longest_pause=pause)
+
+    def pause(self, attempt: int) -> float:
+        return self.longest_pause
 
 
 def transactions(services: Services) -> list[list[dict[str, Any]]]:
@@ -325,6 +336,19 @@ class TestFaults:
             services.send(services.draft(chat, ann))
         assert services.wire.operations.count("TransactWriteItems") == 1
         assert services.send(services.draft(chat, ann)).message.sequence == 1
+
+    def test_a_chat_in_backoff_is_tried_again_though_another_ones_backoff_ends_first_with_nothing_to_do(
+        self, other_database: Database, clock: SettableClock
+    ) -> None:
+        with closing(Services(other_database, clock, contention_retry=FixedPause(0.2))) as services:
+            ann = services.ids.user()
+            contended, refused = services.create_chat(ann), services.create_chat(ann)
+            services.wire.fail("TransactWriteItems", [TransactionConflict("in progress"), StoreRefused("validation")])
+            answer = services.submit(services.draft(contended, ann))
+            eventually(lambda: len(transactions(services)) == 1)
+            with pytest.raises(StoreRefused):
+                services.send(services.draft(refused, ann))
+            assert answer.result(10).message.sequence == 1
 
     def test_an_unexpected_exception_is_answered_and_the_committer_goes_on(
         self, services: Services, chat: ChatId, ann: UserId
