@@ -6,6 +6,7 @@ consistent, and a miss is repeated with a strongly consistent read, so that a ne
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -117,7 +118,9 @@ class SessionStore:
         return [SessionId(item.session_id) for item in self._database.query_all(LIST, user_id)]
 
     def create(self, session: Session) -> None:
-        self._database.put(CREATE, _item(session), SessionModel.session_id.does_not_exist())
+        """A new session. Its id is new too: only this request, whose answer was lost, can have written it before."""
+        with suppress(ConditionFailed):
+            self._database.put(CREATE, _item(session), SessionModel.session_id.does_not_exist())
 
     def rotate(self, session_id: SessionId, rotation: Rotation) -> bool:
         """Rotate the token. Return False if the stored hash is another one or the session has ended."""

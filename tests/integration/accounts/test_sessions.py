@@ -265,6 +265,25 @@ class TestRevoke:
         assert app.get("/api/users/me", login["access_token"]).json()["code"] == "session_revoked"
 
 
+class TestCreating:
+    def test_a_lost_answer_fails_no_login(self, app: App, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        wire = database.on_loop.wire
+        send = wire._exchange
+
+        async def lose_answer(operation: str, body: bytes) -> dict[str, Any]:
+            answer = await send(operation, body)
+            if operation == "PutItem":
+                monkeypatch.undo()
+                raise TimeoutError
+            return answer
+
+        app.log_in()
+        monkeypatch.setattr(wire, "_exchange", lose_answer)
+        login = app.log_in()
+        assert wire._exchange == send
+        assert app.get("/api/users/me", login["access_token"]).status_code == 200
+
+
 def _session_item(database: Database, session_id: str) -> dict[str, Any]:
     key = {"session_id": {"S": session_id}}
     answer = database.call(
