@@ -18,6 +18,8 @@ Frame = dict[str, Any]
 Url = str | Callable[[], str]
 Token = str | Callable[[], Awaitable[str]]
 UNAUTHENTICATED, SESSION_REVOKED = 4401, 4403
+MAX_FRAME_BYTES = 4 * 1024 * 1024
+"""A hundred messages in a frame, each as long as JSON can make it."""
 
 
 class Ended(Exception):
@@ -79,7 +81,9 @@ class Connection:
         while not self._is_final(self.closed_with):
             try:
                 headers = await self._headers()
-                async with connect(self._target.pick_url(), additional_headers=headers, compression=None) as socket:
+                async with connect(
+                    self._target.pick_url(), additional_headers=headers, compression=None, max_size=MAX_FRAME_BYTES
+                ) as socket:
                     hello = json.loads(await socket.recv())
                     failures = 0
                     await self._serve(socket, hello)

@@ -40,6 +40,16 @@ class TestReconnecting:
             (message,) = await ada.read(1)
         assert (message["sender_id"], message["sequence"], message["content"]) == ("ada", 1, "hi")
 
+    async def test_a_frame_of_a_hundred_long_messages_is_received(self) -> None:
+        messages = [{**MESSAGE, "sequence": number, "content": "\x01" * 4096} for number in range(1, 101)]
+
+        async def respond(socket: ServerConnection) -> None:
+            await write(socket, type="message_batch", chat_id="chat", messages=messages)
+            await socket.wait_closed()
+
+        async with server(respond) as url, client(url) as ada:
+            assert len(await ada.read(100)) == 100
+
     async def test_a_failing_token_callable_is_called_again(self) -> None:
         failures = [OSError("no network"), RuntimeError("no luck")]
 
