@@ -19,6 +19,8 @@ SHARED = Histogram(
     buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 )
 
+CLOSE_TIMEOUT = 5.0
+
 K = TypeVar("K")
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -57,9 +59,10 @@ class GroupReader(Generic[K, Q, A]):
         return future
 
     async def close(self) -> None:
-        """Finish the questions that were asked and accept no more."""
+        """Accept no more questions, and finish those that were asked if that takes no longer than `CLOSE_TIMEOUT`."""
         self._is_closed = True
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=CLOSE_TIMEOUT)
 
     async def _serve(self, key: K) -> None:
         """Read until no question waits. Each read queues behind those of other keys."""

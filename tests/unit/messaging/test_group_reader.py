@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from messaging.errors import Overloaded
+from messaging.services import group_reader
 from messaging.services.group_reader import GroupReader
 
 
@@ -165,3 +166,14 @@ class TestClosing:
         assert (reading.result(), waiting.result()) == (0, 0)
         with pytest.raises(Overloaded):
             reader.ask("chat", 3)
+
+    async def test_close_does_not_wait_for_a_store_that_hangs(
+        self, source: Source, reader: GroupReader[str, int, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(group_reader, "CLOSE_TIMEOUT", 0.01)
+        reading = reader.ask("chat", 1)
+        await source.has_begun(1)
+        await reader.close()
+        assert not reading.done()
+        source.finish()
+        assert await reading == 0
