@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from foundation.stores.errors import EventLogUnavailable
 from foundation.stores.kafka.options import KafkaOptions
-from foundation.stores.kafka.reader import TIMEOUT, offsets_at, partitions_of
+from foundation.stores.kafka.reader import TIMEOUT, offsets_at, partitions_of, without_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class ConsumerGroup:
             places = [
                 TopicPartition(topic, number) for topic in topics for number in partitions_of(self._consumer, topic)
             ]
-            return [self._progress(place) for place in self._consumer.committed(places, timeout=TIMEOUT)]
+            committed = without_errors(self._consumer.committed(places, timeout=TIMEOUT))
+            return [self._progress(place) for place in committed]
         except KafkaException as error:
             raise self._failed("read", error) from error
 

@@ -134,8 +134,16 @@ def partitions_of(consumer: Consumer, topic: str) -> list[int]:
 
 
 def offsets_at(consumer: Consumer, topic: str, partitions: list[int], moment: datetime) -> dict[int, int]:
-    """The offset of the first event of this time or later in each partition that has one."""
+    """The offset of the first event of this time or later in each partition that has one. Raises `KafkaException`."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     asked = [TopicPartition(topic, number, milliseconds) for number in partitions]
-    found = consumer.offsets_for_times(asked, timeout=TIMEOUT)
+    found = without_errors(consumer.offsets_for_times(asked, timeout=TIMEOUT))
     return {each.partition: each.offset for each in found if each.offset >= 0}
+
+
+def without_errors(found: list[TopicPartition]) -> list[TopicPartition]:
+    """What a broker told of each partition. Raises `KafkaException` if it could not tell of one."""
+    for each in found:
+        if each.error is not None:
+            raise KafkaException(each.error)
+    return found
