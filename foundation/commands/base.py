@@ -17,3 +17,5 @@ class EngineCommand(BaseCommand):
             return super().execute(*args, **options)
         except ParleyError as error:
             raise CommandError(error.detail) from error
+        except TimeoutError as error:
+            raise CommandError("An engine did not answer in time.") from error

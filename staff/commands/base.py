@@ -31,6 +31,8 @@ class OperatorCommand(BaseCommand):
             return super().execute(*args, **options)
         except ParleyError as error:
             raise CommandError(error.detail, returncode=COULD_NOT_LOOK) from error
+        except TimeoutError as error:
+            raise CommandError("An engine did not answer in time.", returncode=COULD_NOT_LOOK) from error
         except DatabaseError as error:
             raise CommandError(
                 f"The staff's database, which has the audit log, cannot be used ({' '.join(str(error).split())}): "

@@ -64,8 +64,9 @@ def recorded(act: Act, *, clock: Clock | None = None) -> Iterator[None]:
     record(act, clock=clock)
     try:
         yield
-    except ParleyError as error:
-        failed = Act(act.actor, f"{act.action}_failed", act.target, act.reason, {**act.details, "error": error.code})
+    except Exception as error:
+        code = error.code if isinstance(error, ParleyError) else type(error).__name__
+        failed = Act(act.actor, f"{act.action}_failed", act.target, act.reason, {**act.details, "error": code})
         record(failed, clock=clock)
         raise
 

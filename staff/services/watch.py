@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -46,6 +46,7 @@ FIRST_LOOK = 100
 ROTATED = 100
 """Chats in a check that nobody noted."""
 COUNTERS_AT_ONCE = 100
+ENTRIES_PER_READ = 1_000
 CAPACITY = 100_000
 
 Item = Mapping[str, Any]
@@ -176,7 +177,7 @@ class Watcher:
         first = self._complete_to.get(chat_id, max(0, counter - FIRST_LOOK)) + 1
         lost = Lost(counter)
         unread = [each for each in range(first, counter + 1) if each not in announced or each in doubtful]
-        for entry in await self._entries(chat_id, unread):
+        async for entry in self._entries(chat_id, unread):
             sequence, created_at = int(entry["sequence"]), from_iso(entry["created_at"])
             is_lost = sequence not in announced and created_at >= persisted.known_since
             changes = (
@@ -189,10 +190,14 @@ class Watcher:
                 lost.complete_to = min(lost.complete_to, sequence - 1)
         return lost
 
-    async def _entries(self, chat_id: str, sequences: Collection[int]) -> list[Item]:
-        """The entries that are whole, in order."""
-        found = await self._stores.entries.entries_at(ChatId(chat_id), sequences) if sequences else []
-        return sorted((each for each in found if not is_torn(each)), key=lambda each: int(each["sequence"]))
+    async def _entries(self, chat_id: str, sequences: Sequence[int]) -> AsyncIterator[Item]:
+        """The entries that are whole, in order, some at a time."""
+        for first in range(0, len(sequences), ENTRIES_PER_READ):
+            some = sequences[first : first + ENTRIES_PER_READ]
+            found = await self._stores.entries.entries_at(ChatId(chat_id), some)
+            for entry in sorted(found, key=lambda each: int(each["sequence"])):
+                if not is_torn(entry):
+                    yield entry
 
     def _report(self, chat_id: str, topic: str, published: Iterable[object]) -> None:
         names = list(map(str, published))

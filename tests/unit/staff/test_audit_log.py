@@ -45,12 +45,13 @@ class TestRecord:
         assert not done
         assert not AuditRecord.objects.exists()
 
-    def test_an_act_that_fails_is_recorded_as_such(self) -> None:
-        with pytest.raises(Conflict), recorded(ACT):
-            raise Conflict
+    @pytest.mark.parametrize(("error", "name"), [(Conflict(), "conflict"), (TimeoutError(), "TimeoutError")])
+    def test_an_act_that_fails_is_recorded_as_such(self, error: Exception, name: str) -> None:
+        with pytest.raises(type(error)), recorded(ACT):
+            raise error
         failed, begun = AuditRecord.objects.all()
         assert (begun.action, failed.action) == ("suspend", "suspend_failed")
-        assert failed.details == {"ticket": 7, "error": "conflict"}
+        assert failed.details == {"ticket": 7, "error": name}
 
     def test_a_command_acts_for_the_user_of_the_machine_unless_it_is_told_a_name(self) -> None:
         assert command_actor().name.startswith("os:")

@@ -117,7 +117,11 @@ class TestReports:
         assert answer["checked"] == 1
         assert {"kind", "topic", "chat_id", "sequence", "user_id", "repaired"} <= answer["findings"][0].keys()
 
-    def test_an_engine_that_is_away_ends_with_2_and_one_sentence(self, command: StaffCommand) -> None:
+    @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB did not answer"), TimeoutError()])
+    def test_an_engine_that_is_away_ends_with_2_and_one_sentence(
+        self, command: StaffCommand, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    ) -> None:
+        monkeypatch.setattr(command, "failure", failure)
         with pytest.raises(CommandError, match="did not answer") as away:
             command.execute(no_color=True, force_color=False, skip_checks=True)
         assert away.value.returncode == COULD_NOT_LOOK
