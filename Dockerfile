@@ -14,6 +14,7 @@ RUN useradd --system --uid 10001 --no-create-home parley
 COPY --from=packages /opt/parley /opt/parley
 WORKDIR /srv/parley
 COPY . .
+VOLUME /tmp
 USER 10001
 EXPOSE 8000
 # In exec form the server is the first process and gets SIGTERM itself, so that connections are told to move on.

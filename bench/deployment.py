@@ -136,7 +136,9 @@ class Deployment:
         return self._web.clients.kafka_options
 
     def last_sequence(self, chat_id: str) -> int:
-        return self._web.chats.posting.find_counter(ChatId(chat_id)) or 0
+        posting = self._web.chats.posting
+        found = self._web.clients.database.batch_get(posting.counter_lookup([ChatId(chat_id)]))
+        return posting.counters_among(found).get(ChatId(chat_id), 0)
 
     def fill(self, chat_id: str, sender_id: str, count: int, report: Report = lambda _line: None) -> None:
         """Store `count` messages before the measurement, `FILL_BATCH` in flight at a time."""

@@ -34,6 +34,7 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.cursors import CursorCodec
 from foundation.kernel.ids import IdFactory
 from foundation.rest.health import EngineProbes, Probe
+from foundation.rest.origins import AllowedOrigins
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventConsumer, KafkaOptions
 from foundation.stores.redis.limits import Limit
@@ -152,7 +153,7 @@ def assemble_gateway(
             clock=clock,
         ),
         verify=verifier.verify_now,
-        allowed_origins=options.allowed_origins,
+        allowed_origins=AllowedOrigins(options.allowed_origins),
         allowed_hosts=options.allowed_hosts,
         ids=ids,
         clock=clock,

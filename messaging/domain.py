@@ -65,8 +65,8 @@ class Message:
     """An entry of a chat's log: a message, unless `kind` says otherwise. A message is as it stands, changes included.
 
     A `kind` or `action` of a later version is kept as its text. `others` counts the entries up to this one that are no
-    messages. `last_change` is the sequence of the last entry
-    that changed the message. Times are ISO 8601 text: no code computes with them.
+    messages. `last_change` is the sequence of the last entry that changed the message. Times are ISO 8601 text: no code
+    computes with them.
     """
 
     message_id: MessageId

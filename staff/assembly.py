@@ -27,7 +27,7 @@ from messaging.services.history import History
 from staff.parts import Recovery
 from staff.services.chat_check import ChatCheck
 from staff.services.engines import Engines
-from staff.services.erasure import Erasure, Places
+from staff.services.erasure import Erasure, ErasureServices
 from staff.services.export import PersonExport, Sources
 from staff.services.login_attempts import LoginAttempts
 from staff.services.moderation import Moderation
@@ -102,7 +102,7 @@ def assemble_staff_services(
             loop=loop,
         )
     )
-    places = Places(
+    erased = ErasureServices(
         records=accounts.records,
         sessions=accounts.sessions,
         suspensions=accounts.suspensions,
@@ -117,7 +117,7 @@ def assemble_staff_services(
         sessions=accounts.sessions,
         suspensions=accounts.suspensions,
         export=export,
-        erasure=Erasure(places, export=export, moderation=moderation if redacts_erased else None),
+        erasure=Erasure(erased, export=export, moderation=moderation if redacts_erased else None),
     )
     return StaffServices(
         people=people,

@@ -17,7 +17,7 @@ class Finding:
     topic: str | None = None
     repaired: bool = False
 
-    def mended(self) -> "Finding":
+    def as_repaired(self) -> "Finding":
         return replace(self, repaired=True)
 
     def to_json(self) -> dict[str, Any]:

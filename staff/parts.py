@@ -19,7 +19,7 @@ from foundation.kernel.loops import ServiceLoop
 from foundation.rest.health import EngineProbes, Probe
 from foundation.stores.dynamodb import Database
 from foundation.stores.kafka import EventLogAdmin, EventProducer, KafkaOptions, LogReader
-from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.control import ControlChannel
 from messaging.parts import assemble_republisher
 from messaging.stores.inspection import LogInspection
 from messaging.stores.recent_chats import RecentChatsReader
@@ -60,7 +60,7 @@ class Engines:
     event_log: EventLogAdmin
     kafka: KafkaOptions
     redis: Redis
-    notices: RevocationChannel
+    notices: ControlChannel
     probes: Mapping[str, Probe]
 
 

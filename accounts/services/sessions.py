@@ -33,7 +33,7 @@ REFRESH_GRACE = timedelta(seconds=60)
 class RevocationNotices(Protocol):
     """Notifies every process that sessions have ended. Raises `StoreUnavailable`."""
 
-    def publish(self, session_ids: Sequence[SessionId]) -> None: ...
+    def publish_revocation(self, session_ids: Sequence[SessionId]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Sessions:
     def _notify(self, session_ids: Sequence[SessionId]) -> None:
         self._verifier.mark_ended(session_ids)
         try:
-            self._notices.publish(session_ids)
+            self._notices.publish_revocation(session_ids)
         except StoreUnavailable as error:
             REVOCATION_NOTICES.labels("failed").inc()
             log.warning("%d sessions were revoked without a notice: %s", len(session_ids), error)

@@ -104,7 +104,7 @@ class ChatView(ParleyView):
         tags=["Chats"],
         examples=[examples.FOUND_CHAT],
         summary="Read a chat",
-        description="`last_sequence` is the sequence of the latest message, 0 if there is none.",
+        description="`last_sequence` is the sequence of the latest entry of the chat's log, 0 if there is none.",
         responses={200: ChatAnswer, **problems(ChatNotFound)},
     )
     def get(self, request: Request, chat_id: str) -> Response:

@@ -26,7 +26,7 @@ from foundation.stores.dynamodb import Database, Write
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ChatSnapshot:
     """A chat as a command finds it: `memberships` are those of the people concerned, `members` is how many there are.
 
     `members` is None where nothing depends on it.
@@ -57,24 +57,26 @@ class Changes:
         self.pinning = self._chats.pinning
         self.count_members = self._memberships.count_members
 
-    def judge(self, command: Command, caller_id: UserId, room: Room, *, sequence: int, now: datetime) -> Change:
+    def judge(
+        self, command: Command, caller_id: UserId, snapshot: ChatSnapshot, *, sequence: int, now: datetime
+    ) -> Change:
         """The change that the command makes. `sequence` is that of its notice.
 
         Raises `DirectChatIsFixed`, `RoleTooLow`, `AlreadyAMember`, `GroupFull`, `MemberNotFound`, `OwnerMustTransfer`,
         `NothingToChange`.
         """
-        if room.chat.is_direct:
+        if snapshot.chat.is_direct:
             raise DirectChatIsFixed
-        caller = room.memberships[caller_id]
+        caller = snapshot.memberships[caller_id]
         match command.type:
             case CommandType.RENAME:
                 return self._rename(command, caller, now=now)
             case CommandType.ADD:
-                return self._add(command, caller, room, sequence=sequence, now=now)
+                return self._add(command, caller, snapshot, sequence=sequence, now=now)
             case CommandType.REMOVE:
-                return self._remove(command, caller, room)
+                return self._remove(command, caller, snapshot)
             case CommandType.CHANGE_ROLE:
-                return self._change_role(command, caller, room)
+                return self._change_role(command, caller, snapshot)
 
     def _rename(self, command: Command, caller: Membership, *, now: datetime) -> Change:
         if not caller.role.may_manage:
@@ -83,22 +85,24 @@ class Changes:
         renaming = self._chats.renaming(caller.chat_id, name, now=now)
         return Change({"type": "chat_renamed", "name": name}, [renaming])
 
-    def _add(self, command: Command, caller: Membership, room: Room, *, sequence: int, now: datetime) -> Change:
+    def _add(
+        self, command: Command, caller: Membership, snapshot: ChatSnapshot, *, sequence: int, now: datetime
+    ) -> Change:
         user_id, role = _user_of(command), command.role or Role.MEMBER
         require_may_add(caller.role, role)
-        if user_id in room.memberships:
+        if user_id in snapshot.memberships:
             raise AlreadyAMember
-        if room.members is not None and room.members >= self._limit:
+        if snapshot.members is not None and snapshot.members >= self._limit:
             raise GroupFull(f"A group has at most {self._limit:,} members")
         joining = Membership(caller.chat_id, user_id, role, now, joined_sequence=sequence)
         return Change(_notice("member_added", {user_id: role}), [self._memberships.adding(joining)], joined=1)
 
-    def _remove(self, command: Command, caller: Membership, room: Room) -> Change:
+    def _remove(self, command: Command, caller: Membership, snapshot: ChatSnapshot) -> Change:
         user_id = _user_of(command)
         leaves = user_id == caller.user_id
         if not leaves and not caller.role.may_manage:
             raise RoleTooLow("Only the owner and admins remove members")
-        seen = _get(room, user_id)
+        seen = _get(snapshot, user_id)
         if not leaves and not caller.role.may_remove(seen.role):
             raise RoleTooLow("Only the owner removes admins, and nobody removes the owner")
         if seen.role is Role.OWNER:
@@ -106,11 +110,11 @@ class Changes:
         notice = _notice("member_left" if leaves else "member_removed", {user_id: seen.role})
         return Change(notice, [self._memberships.removing(seen)], joined=-1, departed=1)
 
-    def _change_role(self, command: Command, caller: Membership, room: Room) -> Change:
+    def _change_role(self, command: Command, caller: Membership, snapshot: ChatSnapshot) -> Change:
         user_id, role = _user_of(command), command.role or Role.MEMBER
         if caller.role is not Role.OWNER:
             raise RoleTooLow("Only the owner changes roles")
-        seen = _get(room, user_id)
+        seen = _get(snapshot, user_id)
         if seen.role is role:
             raise NothingToChange
         if seen is caller:
@@ -138,8 +142,8 @@ def _user_of(command: Command) -> UserId:
     return UserId(str(command.user_id))
 
 
-def _get(room: Room, user_id: UserId) -> Membership:
-    found = room.memberships.get(user_id)
+def _get(snapshot: ChatSnapshot, user_id: UserId) -> Membership:
+    found = snapshot.memberships.get(user_id)
     if found is None:
         raise MemberNotFound
     return found

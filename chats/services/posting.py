@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from chats.domain import Chat, CounterState, Membership
-from chats.errors import ChatNotFound
 from chats.stores.chats import ChatStore
 from chats.stores.counters import GET_LATEST_SEQUENCES, CounterStore
 from chats.stores.memberships import MembershipStore
-from foundation.kernel.ids import ChatId, UserId, is_chat_id
+from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import AccessPattern, BatchResult, Database, Key
 
 
@@ -16,7 +15,7 @@ class Posting:
     """The memberships and counters that messages depend on. All reads are strongly consistent.
 
     A chat exists if its counter exists. A membership alone is no proof, because the memberships of a large group are
-    written before the group. `moving_counter` and `require_reader` therefore require the counter.
+    written before the group. So whoever reads or writes messages requires the counter too.
     """
 
     def __init__(self, *, database: Database, memberships: MembershipStore, counters: CounterStore) -> None:
@@ -57,26 +56,6 @@ class Posting:
     def counter_states_among(self, result: BatchResult) -> dict[ChatId, CounterState]:
         """The counters with their departures, from the result of that read."""
         return self._counters.states_in(result)
-
-    def find_counter(self, chat_id: ChatId) -> int | None:
-        """A chat's latest sequence, or None if the chat does not exist."""
-        return self._counters.find(chat_id)
-
-    async def require_reader(self, chat_id: ChatId, user_id: UserId) -> int:
-        """Require membership and return the chat's latest sequence, in one read. Raises `ChatNotFound`.
-
-        On the service loop.
-        """
-        if not is_chat_id(chat_id):
-            raise ChatNotFound
-        pair = (chat_id, user_id)
-        found = await self._database.on_loop.batch_get(
-            {**self.membership_lookup([pair]), **self.counter_lookup([chat_id])}
-        )
-        latest = self.counters_among(found).get(chat_id)
-        if latest is None or not self.members_among(found, [pair]):
-            raise ChatNotFound
-        return latest
 
     async def list_member_ids(self, chat_id: str) -> list[UserId]:
         """The user ids of all members of a chat. On the service loop."""

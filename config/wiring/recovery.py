@@ -6,7 +6,7 @@ from channels.layers import get_channel_layer
 
 import staff.parts
 from config.wiring.commands import clients
-from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.control import ControlChannel
 
 
 @cache
@@ -20,7 +20,7 @@ def recovery() -> staff.parts.Recovery:
             event_log=used.event_log,
             kafka=used.kafka_options,
             redis=used.redis,
-            notices=RevocationChannel(get_channel_layer()),
+            notices=ControlChannel(get_channel_layer()),
             probes=used.probes(),
         ),
         clock=used.clock,

@@ -17,7 +17,7 @@ from config.wiring.clients import Clients
 from foundation.rest.addresses import ClientAddress, is_loopback
 from foundation.rest.health import EngineProbes
 from foundation.rest.throttling import PUBLIC, READS, WRITES, PublicLimits, UserLimits
-from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.control import ControlChannel
 from foundation.stores.redis.limits import AsyncRateLimiter, FallbackRateLimiter, LeasingRateLimiter, Limit
 from messaging.stores.messages import ChatCreationKeys
 
@@ -33,7 +33,7 @@ class Web:
                 database=clients.database,
                 redis=clients.redis,
                 sms=clients.sms,
-                notices=RevocationChannel(get_channel_layer()),
+                notices=ControlChannel(get_channel_layer()),
             ),
             options=accounts.parts.AccountsOptions(
                 secret=settings.SECRET_KEY,

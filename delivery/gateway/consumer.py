@@ -24,6 +24,7 @@ from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import ParleyError, Unauthenticated, Unavailable
 from foundation.kernel.ids import IdFactory
 from foundation.kernel.tracing import trace_id_of
+from foundation.rest.origins import AllowedOrigins
 from foundation.server.extension import SOCKET_EXTENSION
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class GatewayParts:
     pace: ConnectPace
     services: Services
     verify: Callable[[str], Awaitable[Caller]]
-    allowed_origins: Sequence[str]
+    allowed_origins: AllowedOrigins
     allowed_hosts: Sequence[str]
     ids: IdFactory
     clock: Clock

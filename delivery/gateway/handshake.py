@@ -31,7 +31,7 @@ class Handshake:
     is_secure: bool = False
     traceparent: str | None = None
 
-    def is_from(self, allowed_origins: Iterable[str], allowed_hosts: Iterable[str]) -> bool:
+    def is_from(self, allowed_origins: AllowedOrigins, allowed_hosts: Iterable[str]) -> bool:
         """Whether the origin is this host or an allowed one. Clients that are not browsers send no origin.
 
         Raises `BadHandshake`.
@@ -42,7 +42,7 @@ class Handshake:
         if self.origin is None:
             return True
         try:
-            return AllowedOrigins(allowed_origins).allow(self.origin) or (
+            return allowed_origins.allow(self.origin) or (
                 self.origin != NULL_ORIGIN
                 and validate_host(domain, allowed_hosts)
                 and self._is_same(Origin.parse(self.origin), domain, port)

@@ -35,7 +35,6 @@ CONNECTIONS = Gauge("parley_gateway_connections", "Open sockets of this process.
 REGISTRY_LOST = Counter("parley_gateway_registry_lost_total", "Times Redis no longer knew this gateway's connections.")
 
 UNREGISTERED = float("-inf")
-MAX_PER_USER = 50
 TICK = 1.0
 SUBSCRIBED_WITHIN = 1.0
 REFRESH_AFTER = 20.0
@@ -63,7 +62,7 @@ class Hub:
         control: Callable[[], Awaitable[ControlNotice]],
         ended_among: Callable[[Mapping[SessionId, UserId]], Awaitable[Iterable[SessionId]]],
         live: LiveUpdates,
-        max_per_user: int = MAX_PER_USER,
+        max_per_user: int,
     ) -> None:
         self.gateway_id = gateway_id
         self.draining = False
@@ -96,8 +95,8 @@ class Hub:
     async def start(self) -> None:
         """Start the tasks, once; return when deliveries can arrive, or soon if Redis is away.
 
-        `web` starts them at once: what its REST publishes follows the control messages too. Under another server the
-        first connection does.
+        `web` starts them with the process, because its REST requests use caches that control messages invalidate.
+        Under another server the first connection does.
         """
         if not self._tasks:
             self._tasks = [

@@ -1,13 +1,14 @@
 """Marks: how far each member has received and read each chat.
 
-A mark counts only from a member and only up to the chat's latest message; beyond it, a client could hide messages from
+A mark counts only from a member and only up to the chat's latest entry; beyond it, a client could hide messages from
 itself. Neither mark moves back, in whatever order claims arrive, and each moves by a write of its own: a read tells
 nothing of devices, an acknowledgement nothing of the person.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from chats.errors import ChatNotFound
 from chats.services.posting import Posting
@@ -20,9 +21,13 @@ from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
 from foundation.stores.dynamodb import AsyncDatabase
 
+T = TypeVar("T")
+
 SCOPE = "delivery"
 WRITES_IN_FLIGHT = 128
 """Of all calls together: messages need connections of the store too."""
+WRITES_AT_ONCE = 4
+"""Of one call: messages need the event loop too."""
 
 Claim = tuple[Mark, int]
 OnMoved = Callable[[UserId, ChatId, Marks], None]
@@ -86,9 +91,11 @@ class Watermarks:
         accepted, refused = self._judge(claims, await self._read_latest(claims))
         unread = {pair for pair, marks in accepted.items() if marks.get(Mark.READ) == 0}
         writes = [(pair, claim) for pair, marks in accepted.items() for claim in marks.items() if claim[1]]
-        results = await asyncio.gather(
-            *[self._advance(pair, *claim, is_unread=pair in unread) for pair, claim in writes], return_exceptions=True
-        )
+        results: list[Marks | BaseException] = []
+        for some in _batched(writes, WRITES_AT_ONCE):
+            results += await asyncio.gather(
+                *[self._advance(pair, *claim, is_unread=pair in unread) for pair, claim in some], return_exceptions=True
+            )
         stands: dict[Pair, Marks] = {}
         for (pair, (mark, _)), result in zip(writes, results, strict=True):
             if isinstance(result, Marks):
@@ -152,6 +159,10 @@ class Watermarks:
 
     def _next(self, watermarks: Sequence[Watermark], user_id: UserId) -> str:
         return self._cursors.encode({"after": watermarks[-1].chat_id}, scope=SCOPE, owner=user_id)
+
+
+def _batched(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    return (items[first : first + size] for first in range(0, len(items), size))
 
 
 def _out_of_range(sequence: int, latest: int) -> SequenceOutOfRange:

@@ -54,7 +54,7 @@ def gateway_of(connection_id: str) -> str:
     return connection_id.partition(".")[0]
 
 
-def _gateway_key(gateway_id: str) -> str:
+def gateway_key(gateway_id: str) -> str:
     return f"gateway_connections:{gateway_id}"
 
 
@@ -80,7 +80,7 @@ class ConnectionRegistry:
     def __init__(self, client: "redis.asyncio.Redis", *, gateway_id: str) -> None:
         self._client = client
         self._gateway_id = gateway_id
-        self._gateway_key = _gateway_key(gateway_id)
+        self._gateway_key = gateway_key(gateway_id)
 
     async def register(self, registrations: Sequence[Registration]) -> None:
         """Register connections, or refresh them: both write everything, so a refresh repairs a wiped Redis."""
@@ -162,7 +162,7 @@ class Routes:
 
         A gateway is dead when its own entry has expired. One that only lost its subscription is left alone.
         """
-        gateway_key, keys = _gateway_key(gateway_id), [user_key(user) for user in user_ids]
+        gateway, keys = gateway_key(gateway_id), [user_key(user) for user in user_ids]
         with _pipeline(self._client) as pipe:
             for key in keys:
                 pipe.smembers(key)
@@ -173,14 +173,14 @@ class Routes:
         }
 
         def remove(pipe: "redis.client.Pipeline") -> None:
-            is_dead = not pipe.exists(gateway_key)
+            is_dead = not pipe.exists(gateway)
             pipe.multi()
             for key, connections in dead.items() if is_dead else ():
                 if connections:
                     pipe.srem(key, *connections)
 
         with naming_failures():
-            self._client.transaction(remove, gateway_key)
+            self._client.transaction(remove, gateway)
 
 
 class MemberCache:

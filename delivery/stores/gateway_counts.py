@@ -4,7 +4,7 @@ from typing import cast
 
 import redis
 
-from delivery.stores.connections import deliver_channel
+from delivery.stores.connections import deliver_channel, gateway_key
 from foundation.stores.redis.client import naming_failures
 
 
@@ -24,4 +24,4 @@ class GatewayCounts:
 
     def count(self, gateway_id: str) -> int:
         with naming_failures():
-            return int(self._client.scard(f"gateway_connections:{gateway_id}"))
+            return int(self._client.scard(gateway_key(gateway_id)))

@@ -9,10 +9,8 @@ from typing import Any, cast
 import orjson
 import redis
 
-from delivery.stores.connections import Routes
+from delivery.stores.connections import Routes, gateway_key
 from foundation.stores.redis.client import naming_failures
-
-PREFIX = "gateway_connections:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class GatewayDirectory:
         """A page of a gateway's connections, in no order."""
         with naming_failures():
             following, found = cast(
-                "tuple[int, list[bytes]]", self._client.sscan(f"{PREFIX}{gateway_id}", cursor, count=limit)
+                "tuple[int, list[bytes]]", self._client.sscan(gateway_key(gateway_id), cursor, count=limit)
             )
         return ConnectionPage(self._describe(sorted(found)), following or None)
 

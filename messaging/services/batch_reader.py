@@ -15,7 +15,7 @@ from messaging.errors import ClientMessageIdConflict
 from messaging.services.fold import Facts
 from messaging.services.ingest import Ingest, IngestStores
 from messaging.services.queues import Batch, PendingDraft
-from messaging.stores.messages import Place, StoredKey
+from messaging.stores.messages import EntryKey, StoredKey
 
 
 @dataclass(slots=True)
@@ -194,5 +194,5 @@ def _sender(pending: PendingDraft) -> tuple[ChatId, UserId]:
     return pending.draft.chat_id, pending.draft.sender_id
 
 
-def _place(pending: PendingDraft, key: StoredKey) -> Place:
+def _place(pending: PendingDraft, key: StoredKey) -> EntryKey:
     return pending.draft.chat_id, key.sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chats.domain import Chat, CounterState, Membership
 from chats.errors import ChatNotFound
-from chats.services.changes import Changes, Room
+from chats.services.changes import Changes, ChatSnapshot
 from foundation.kernel.clock import to_iso
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import UserId
@@ -170,9 +170,9 @@ class Fold:
         draft, facts = pending.draft, self._facts
         if facts.chat is None or draft.command is None:
             raise ChatNotFound
-        room = Room(facts.chat, facts.memberships, facts.members)
+        snapshot = ChatSnapshot(facts.chat, facts.memberships, facts.members)
         sequence = self.counter.sequence + 1
-        change = self._changes.judge(draft.command, draft.sender_id, room, sequence=sequence, now=self._now)
+        change = self._changes.judge(draft.command, draft.sender_id, snapshot, sequence=sequence, now=self._now)
         self._writes += change.writes
         self.counter = replace(
             self.counter,

@@ -66,7 +66,7 @@ class Transport(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Route:
+class HandOverQueue:
     """One chat's drafts that wait to be handed over.
 
     `batches` are under way at `home`, in order. `earlier` are drafts of this process that are being committed here and
@@ -86,7 +86,7 @@ class HandedBatch:
 
     batch_id: str
     home: str
-    route: Route
+    queue: HandOverQueue
     drafts: dict[int, PendingDraft]
     sent_at: float
     is_stored: bool = False
@@ -109,8 +109,8 @@ class HandOver:
         self._committer = committer
         self._transport = transport
         self._monotonic = monotonic
-        self._routes: dict[ChatId, Route] = {}
-        self._ready: OrderedDict[ChatId, Route] = OrderedDict()
+        self._queues: dict[ChatId, HandOverQueue] = {}
+        self._ready: OrderedDict[ChatId, HandOverQueue] = OrderedDict()
         self._is_scheduled = False
         self._batches: dict[str, HandedBatch] = {}
         self._batch_count = 0
@@ -121,23 +121,23 @@ class HandOver:
     def take(self, pending: PendingDraft) -> bool:
         """Take a draft if it is to be handed over, or must wait for those that are. False: commit it here."""
         chat_id = pending.draft.chat_id
-        route = self._routes.get(chat_id)
-        if route is None:
+        queue = self._queues.get(chat_id)
+        if queue is None:
             if self._find_peer(chat_id) is None:
                 pending.path = self._path_here(chat_id)
                 return False
-            route = self._routes[chat_id] = Route(chat_id)
-            self._wait_for(route, self._committer.list_pending(chat_id))
-        route.waiting.append(pending)
-        self._schedule(route)
+            queue = self._queues[chat_id] = HandOverQueue(chat_id)
+            self._wait_for(queue, self._committer.list_pending(chat_id))
+        queue.waiting.append(pending)
+        self._schedule(queue)
         return True
 
     def drain(self) -> list[PendingDraft]:
         """Give up every draft that has no answer yet, and return it."""
         given_up = [pending for batch in self._batches.values() for pending in batch.drafts.values()]
-        given_up += [pending for route in self._routes.values() for pending in route.waiting]
+        given_up += [pending for queue in self._queues.values() for pending in queue.waiting]
         self._batches.clear()
-        self._routes.clear()
+        self._queues.clear()
         return given_up
 
     # From the homes
@@ -147,8 +147,8 @@ class HandOver:
         batch = self._find_batch(home, batch_id)
         if batch is not None and not batch.is_stored:
             batch.is_stored = True
-            del batch.route.batches[batch_id]
-            self._schedule(batch.route)
+            del batch.queue.batches[batch_id]
+            self._schedule(batch.queue)
 
     def on_announced(self, home: str, batch_id: str, answers: Iterable[Sequence[Any]]) -> None:
         """Drafts of the batch have their answers, given by their positions."""
@@ -195,9 +195,9 @@ class HandOver:
     def _on_homes_changed(self) -> None:
         names = set(self._homes.names)
         self._take_back_all((batch for batch in self._batches.values() if batch.home not in names), "left")
-        for route in self._routes.values():
-            self._schedule(route)
-        self.is_active = not self._homes.is_alone or bool(self._routes)
+        for queue in self._queues.values():
+            self._schedule(queue)
+        self.is_active = not self._homes.is_alone or bool(self._queues)
 
     # Batches
 
@@ -220,9 +220,9 @@ class HandOver:
         batch = self._batches.get(batch_id)
         return batch if batch is not None and batch.home == home else None
 
-    def _schedule(self, route: Route) -> None:
+    def _schedule(self, queue: HandOverQueue) -> None:
         """Drafts that arrive in one iteration of the loop leave together."""
-        self._ready[route.chat_id] = route
+        self._ready[queue.chat_id] = queue
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._dispatch)
@@ -230,58 +230,58 @@ class HandOver:
     def _dispatch(self) -> None:
         self._is_scheduled = False
         ready, self._ready = self._ready, OrderedDict()
-        for route in ready.values():
-            if self._routes.get(route.chat_id) is route:
-                self._advance(route)
+        for queue in ready.values():
+            if self._queues.get(queue.chat_id) is queue:
+                self._advance(queue)
 
-    def _advance(self, route: Route) -> None:
+    def _advance(self, queue: HandOverQueue) -> None:
         """Hand batches over; or, when the home is this process by now, leave the chat to its committer."""
-        peer = self._find_peer(route.chat_id)
-        if route.earlier or (route.batches and route.home != peer):
+        peer = self._find_peer(queue.chat_id)
+        if queue.earlier or (queue.batches and queue.home != peer):
             return
-        if peer is None or not (route.waiting or route.batches):
-            del self._routes[route.chat_id]
-            for pending in route.waiting:
-                pending.path = self._path_here(route.chat_id)
+        if peer is None or not (queue.waiting or queue.batches):
+            del self._queues[queue.chat_id]
+            for pending in queue.waiting:
+                pending.path = self._path_here(queue.chat_id)
                 self._committer.enqueue(pending)
             return
-        route.home = peer
-        while route.waiting and len(route.batches) < MAX_BATCHES:
-            if not self._hand_over(route):
-                if not route.batches:
-                    self._commit_here(route, [route.waiting.popleft()], "too_large")
+        queue.home = peer
+        while queue.waiting and len(queue.batches) < MAX_BATCHES:
+            if not self._hand_over(queue):
+                if not queue.batches:
+                    self._commit_here(queue, [queue.waiting.popleft()], "too_large")
                 return
 
-    def _hand_over(self, route: Route) -> bool:
+    def _hand_over(self, queue: HandOverQueue) -> bool:
         """Send the next batch. False: no envelope holds the next draft."""
         drafts: list[PendingDraft] = []
         parcels: list[orjson.Fragment] = []
         size = 0
-        while route.waiting and len(drafts) < MAX_DRAFTS:
-            pending = route.waiting[0]
+        while queue.waiting and len(drafts) < MAX_DRAFTS:
+            pending = queue.waiting[0]
             parcel = orjson.dumps([pending.message_id, codec.draft_to_wire(pending.draft)])
             size += len(parcel)
             if size > MAX_BATCH_BYTES:
                 break
             parcels.append(orjson.Fragment(parcel))
-            drafts.append(route.waiting.popleft())
+            drafts.append(queue.waiting.popleft())
         if not drafts:
             return False
         self._batch_count += 1
         batch_id = f"{self._homes.own}/{self._batch_count}"
         traceparents = [pending.draft.traceparent for pending in drafts]
-        parcel = batch_parcel(batch_id, parcels, after=next(reversed(route.batches), None), traceparents=traceparents)
-        batch = HandedBatch(batch_id, route.home, route, dict(enumerate(drafts)), self._monotonic())
-        self._batches[batch_id] = route.batches[batch_id] = batch
-        self._transport.send_batch(route.home, batch_id, parcel)
+        parcel = batch_parcel(batch_id, parcels, after=next(reversed(queue.batches), None), traceparents=traceparents)
+        batch = HandedBatch(batch_id, queue.home, queue, dict(enumerate(drafts)), self._monotonic())
+        self._batches[batch_id] = queue.batches[batch_id] = batch
+        self._transport.send_batch(queue.home, batch_id, parcel)
         return True
 
     def _finish(self, batch: HandedBatch) -> None:
         metrics.HANDOVER_SECONDS.observe(self._monotonic() - batch.sent_at)
         del self._batches[batch.batch_id]
         if not batch.is_stored:
-            del batch.route.batches[batch.batch_id]
-            self._schedule(batch.route)
+            del batch.queue.batches[batch.batch_id]
+            self._schedule(batch.queue)
 
     # Fallback
 
@@ -292,7 +292,7 @@ class HandOver:
 
     def _take_back(self, batch: HandedBatch, reason: str) -> None:
         """Commit here what has no answer yet. What the home has stored already is answered by its key."""
-        batches = [batch] if batch.is_stored else list(batch.route.batches.values())
+        batches = [batch] if batch.is_stored else list(batch.queue.batches.values())
         drafts = [pending for each in batches for pending in each.drafts.values()]
         for each in batches:
             del self._batches[each.batch_id]
@@ -301,31 +301,31 @@ class HandOver:
         if batch.is_stored:
             self._enqueue(drafts, reason)
         else:
-            batch.route.batches.clear()
-            self._commit_here(batch.route, drafts, reason)
+            batch.queue.batches.clear()
+            self._commit_here(batch.queue, drafts, reason)
 
     def _enqueue(self, drafts: Iterable[PendingDraft], reason: str) -> None:
         for pending in drafts:
             pending.path = fallback(reason)
             self._committer.enqueue(pending)
 
-    def _commit_here(self, route: Route, drafts: Sequence[PendingDraft], reason: str) -> None:
-        """The route's next batch waits until these are stored or refused."""
+    def _commit_here(self, queue: HandOverQueue, drafts: Sequence[PendingDraft], reason: str) -> None:
+        """The queue's next batch waits until these are stored or refused."""
         self._enqueue(drafts, reason)
-        self._wait_for(route, drafts)
-        self._schedule(route)
+        self._wait_for(queue, drafts)
+        self._schedule(queue)
 
-    def _wait_for(self, route: Route, drafts: Iterable[PendingDraft]) -> None:
+    def _wait_for(self, queue: HandOverQueue, drafts: Iterable[PendingDraft]) -> None:
         """Wait for drafts of this process; those of other processes have an order of their own."""
         awaited = {pending for pending in drafts if pending.path is not GUEST and not pending.future.done()}
-        route.earlier |= awaited
+        queue.earlier |= awaited
         for pending in awaited:
-            pending.on_done(partial(self._on_done, route, pending))
+            pending.on_done(partial(self._on_done, queue, pending))
 
-    def _on_done(self, route: Route, pending: PendingDraft) -> None:
-        if pending in route.earlier:
-            route.earlier.discard(pending)
-            self._schedule(route)
+    def _on_done(self, queue: HandOverQueue, pending: PendingDraft) -> None:
+        if pending in queue.earlier:
+            queue.earlier.discard(pending)
+            self._schedule(queue)
 
 
 def batch_parcel(

@@ -23,7 +23,7 @@ from foundation.stores.errors import StoreUnavailable
 from messaging.domain import MAX_PAGE, SHOWN_REACTORS, Message
 from messaging.errors import MessageNotFound
 from messaging.services.group_reader import GroupReader
-from messaging.stores.messages import MessageStore, Place
+from messaging.stores.messages import EntryKey, MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class History:
             raise MessageNotFound(f"The chat has no message with sequence {sequence}")
         return (await self._messages.filled([message]))[0]
 
-    async def messages_at(self, places: Iterable[Place]) -> dict[Place, Message]:
+    async def messages_at(self, places: Iterable[EntryKey]) -> dict[EntryKey, Message]:
         """The messages at these places; the caller has checked the membership."""
         return await self._messages.find_at(places)
 

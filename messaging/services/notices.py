@@ -1,4 +1,4 @@
-"""Changes of a chat's name and members, stored in its log. Implements the port `chats.services.chat_log`."""
+"""Changes of a chat's name and members, stored in its log. Implements the interface of `chats.services.chat_log`."""
 
 from chats.domain import Command
 from chats.services.chat_log import Notice

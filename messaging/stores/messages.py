@@ -95,8 +95,8 @@ REMEMBER_CREATION = AccessPattern(
     condition=_ABSENT,
 )
 
-Place = tuple[ChatId, int]
-KeyPlace = tuple[ChatId, str]
+EntryKey = tuple[ChatId, int]
+KeyId = tuple[ChatId, str]
 
 MESSAGE_KEY_SECONDS = 7 * 24 * 3600
 CREATION_KEY_SECONDS = 24 * 3600
@@ -127,11 +127,11 @@ class MessageStore:
                 first = found[-1].sequence + 1
         return found
 
-    async def find_at(self, places: Iterable[Place]) -> dict[Place, Message]:
+    async def find_at(self, places: Iterable[EntryKey]) -> dict[EntryKey, Message]:
         """The messages at these places, 100 a request."""
         return self.found_in(await self._database.batch_get(self.lookup(places)))
 
-    async def filled(self, messages: list[Message], known: Mapping[Place, Message] | None = None) -> list[Message]:
+    async def filled(self, messages: list[Message], known: Mapping[EntryKey, Message] | None = None) -> list[Message]:
         """The messages, edits with the text of their targets. Targets that are not `known` are read in one batch."""
         targets = {(each.chat_id, each.target) for each in messages if each.kind is Kind.EDIT and each.target}
         if not targets:
@@ -145,11 +145,11 @@ class MessageStore:
             for each in messages
         ]
 
-    def lookup(self, places: Iterable[Place]) -> dict[AccessPattern[Any], list[Key]]:
+    def lookup(self, places: Iterable[EntryKey]) -> dict[AccessPattern[Any], list[Key]]:
         """The keys to read, for a caller that reads other tables in the same request."""
         return {GET_SPECIFIC_MESSAGE: list(places)}
 
-    def found_in(self, result: BatchResult) -> dict[Place, Message]:
+    def found_in(self, result: BatchResult) -> dict[EntryKey, Message]:
         messages = map(message_of, result.raw(GET_SPECIFIC_MESSAGE).values())
         return {(message.chat_id, message.sequence): message for message in messages}
 
@@ -197,11 +197,11 @@ class IdempotencyKeyStore:
     def __init__(self, tables: Tables) -> None:
         self._table = tables.table_name(IdempotencyKeyModel)
 
-    def lookup(self, places: Iterable[KeyPlace]) -> dict[AccessPattern[Any], list[Key]]:
+    def lookup(self, places: Iterable[KeyId]) -> dict[AccessPattern[Any], list[Key]]:
         """The keys to read, for a caller that reads other tables in the same request."""
         return {CHECK_DUPLICATE: list(places)}
 
-    def found_in(self, result: BatchResult, *, now: datetime) -> dict[KeyPlace, StoredKey]:
+    def found_in(self, result: BatchResult, *, now: datetime) -> dict[KeyId, StoredKey]:
         """The keys of such a read that have not expired."""
         second = int(now.timestamp())
         return {
@@ -237,7 +237,7 @@ class IdempotencyKeyStore:
 
 
 class ChatCreationKeys:
-    """Which chat a user's `Idempotency-Key` led to. Implements the port `chats.services.creation_keys`."""
+    """Which chat a user's `Idempotency-Key` led to. Implements the interface of `chats.services.creation_keys`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

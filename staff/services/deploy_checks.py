@@ -20,7 +20,7 @@ from foundation.stores.errors import ConditionFailed, StoreRefused
 from foundation.stores.kafka import EventLogAdmin
 from foundation.stores.redis.client import naming_failures
 from staff.findings import Finding, Report
-from staff.services.attempts import attempts, deletion
+from staff.services.permission_probes import attempts, deletion
 
 CLOCK_TOLERANCE = timedelta(seconds=1)
 SEVEN_DAYS = timedelta(days=7)

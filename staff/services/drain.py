@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from delivery.stores.gateway_counts import GatewayCounts
 from foundation.kernel.errors import NotFound
-from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.control import ControlChannel
 
 POLL_SECONDS = 0.2
 DRAIN_TIMEOUT_SECONDS = 30.0
@@ -22,7 +22,7 @@ class Drainer:
     """Blocking. Raises `StoreUnavailable` when Redis is away."""
 
     def __init__(
-        self, *, gateways: GatewayCounts, notices: RevocationChannel, sleep: Callable[[float], None] = time.sleep
+        self, *, gateways: GatewayCounts, notices: ControlChannel, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._gateways = gateways
         self._notices = notices

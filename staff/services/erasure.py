@@ -28,7 +28,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ErasureServices:
     """Where a person has left something."""
 
     records: UserRecords
@@ -43,21 +43,23 @@ class Places:
 class Erasure:
     """With `moderation`, the person's messages are deleted too; without, they stay."""
 
-    def __init__(self, places: Places, *, export: PersonExport, moderation: "Moderation | None" = None) -> None:
-        self._places = places
+    def __init__(
+        self, services: ErasureServices, *, export: PersonExport, moderation: "Moderation | None" = None
+    ) -> None:
+        self._services = services
         self._export = export
         self._moderation = moderation
 
     def erase(self, user: User) -> None:
         """Raises `UserNotFound` if it is already done."""
         user_id = user.user_id
-        self._places.suspensions.suspend(user_id)
+        self._services.suspensions.suspend(user_id)
         for chat in list(self._export.list_chats(user_id)):
             self._redact(chat.state.chat.chat_id, user_id)
             self._leave(chat, user_id)
-        self._places.loop.run(self._places.watermarks.erase(user_id))
-        self._places.sessions.revoke_all(user_id)
-        self._places.records.erase(user)
+        self._services.loop.run(self._services.watermarks.erase(user_id))
+        self._services.sessions.revoke_all(user_id)
+        self._services.records.erase(user)
 
     def _redact(self, chat_id: ChatId, user_id: UserId) -> None:
         if self._moderation is None:
@@ -71,9 +73,9 @@ class Erasure:
         chat_id = listed.state.chat.chat_id
         is_owner = listed.membership.role is Role.OWNER
         if listed.state.chat.is_direct or (is_owner and not self._hand_over(chat_id, user_id)):
-            self._places.chats.end_membership(chat_id, user_id)
+            self._services.chats.end_membership(chat_id, user_id)
         else:
-            self._places.members.remove(chat_id, user_id, user_id)
+            self._services.members.remove(chat_id, user_id, user_id)
 
     def _hand_over(self, chat_id: ChatId, owner_id: UserId) -> bool:
         """Make the longest-standing admin the owner, or else the longest-standing member. False if there is nobody."""
@@ -81,13 +83,13 @@ class Erasure:
         successor = min(others, key=lambda each: (each.role is not Role.ADMIN, each.joined_at), default=None)
         if successor is None:
             return False
-        self._places.members.change_role(chat_id, owner_id, successor.user_id, Role.OWNER)
+        self._services.members.change_role(chat_id, owner_id, successor.user_id, Role.OWNER)
         return True
 
     def _members(self, chat_id: ChatId) -> Iterator[Membership]:
         after: UserId | None = None
         while True:
-            page = self._places.chats.list_members(chat_id, limit=PAGE, after=after)
+            page = self._services.chats.list_members(chat_id, limit=PAGE, after=after)
             yield from page.memberships
             if not page.more:
                 return

@@ -20,7 +20,7 @@ MAX_SEQUENCE = 2**53 - 1
 UNNUMBERED = 0
 """In place of a sequence, for an event that has none."""
 
-Place = tuple[int, Hashable]
+EventKey = tuple[int, Hashable]
 
 
 class ChatEvents:
@@ -103,12 +103,12 @@ class EventIndex:
                 self._changes.setdefault(chat_id, ChatEvents()).add(place[0], user_id, republished=again)
 
 
-def _place_of_entry(payload: Mapping[str, Any]) -> Place | None:
+def _place_of_entry(payload: Mapping[str, Any]) -> EventKey | None:
     sequence, message_id = payload.get("sequence"), payload.get("message_id")
     return (sequence, message_id) if _is_sequence(sequence) and isinstance(message_id, str) else None
 
 
-def _place_of_change(payload: Mapping[str, Any]) -> Place | None:
+def _place_of_change(payload: Mapping[str, Any]) -> EventKey | None:
     user_id, change = payload.get("user_id"), payload.get("change_type")
     if not isinstance(user_id, str) or not isinstance(change, str):
         return None
@@ -117,7 +117,7 @@ def _place_of_change(payload: Mapping[str, Any]) -> Place | None:
     return (payload["sequence"], user_id) if _is_sequence(payload["sequence"]) else None
 
 
-def _place_of_creation(payload: Mapping[str, Any]) -> Place | None:
+def _place_of_creation(payload: Mapping[str, Any]) -> EventKey | None:
     return UNNUMBERED, None
 
 
@@ -125,7 +125,7 @@ def _is_sequence(sequence: Any) -> TypeGuard[int]:
     return type(sequence) is int and 1 <= sequence <= MAX_SEQUENCE
 
 
-_PLACE_OF: Mapping[str, Callable[[Mapping[str, Any]], Place | None]] = {
+_PLACE_OF: Mapping[str, Callable[[Mapping[str, Any]], EventKey | None]] = {
     MESSAGES_PERSISTED: _place_of_entry,
     MEMBERSHIPS_CHANGED: _place_of_change,
     CHATS_CREATED: _place_of_creation,

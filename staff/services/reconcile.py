@@ -143,7 +143,7 @@ class Reconciler:
             if whole:
                 published[topic] = await self._publish(topic, chat_id, whole)
         return [
-            each.mended() if each.kind in REPAIRABLE and _place(each) in published.get(each.topic, ()) else each
+            each.as_repaired() if each.kind in REPAIRABLE and _place(each) in published.get(each.topic, ()) else each
             for each in findings
         ]
 

@@ -8,7 +8,7 @@ from pynamodb.models import Model
 from config.wiring.commands import TABLES
 from config.wiring.deploy_check import ROLES
 from foundation.stores.dynamodb import Database, DynamoDBOptions
-from staff.services.attempts import attempts, deletion
+from staff.services.permission_probes import attempts, deletion
 from tests.templates import PREFIX, Policies
 from tests.templates import TABLES as ARNS
 

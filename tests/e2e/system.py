@@ -371,5 +371,5 @@ class System:
 class _NoNotices:
     """Sessions are opened here and revoked over REST."""
 
-    def publish(self, session_ids: Sequence[SessionId]) -> None:
+    def publish_revocation(self, session_ids: Sequence[SessionId]) -> None:
         raise AssertionError("sessions are revoked over REST")

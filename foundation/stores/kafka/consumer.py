@@ -32,7 +32,7 @@ LOG_INTERVAL = 30.0
 MAX_IDLE_SECONDS = 60.0
 
 Process = Callable[[Sequence["Record"]], None]
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """A topic and a partition of it."""
 
 
@@ -82,7 +82,7 @@ class EventConsumer:
         self._retry = retry or RetryPolicy(first_pause=0.05, longest_pause=2.0)
         self._stopping = threading.Event()
         self._lag_due = 0.0
-        self._waiting: dict[Place, WaitingBatch] = {}
+        self._waiting: dict[Partition, WaitingBatch] = {}
         self._on_revoke = on_revoke
         self._turned_at = time.monotonic()
         self._consumer = Consumer(
@@ -247,8 +247,8 @@ class EventConsumer:
             CONSUMER_LAG.set(self.lag())
 
 
-def _by_partition(records: Sequence[Record]) -> dict[Place, list[Record]]:
-    batches: dict[Place, list[Record]] = {}
+def _by_partition(records: Sequence[Record]) -> dict[Partition, list[Record]]:
+    batches: dict[Partition, list[Record]] = {}
     for record in records:
         batches.setdefault((record.topic, record.partition), []).append(record)
     return batches

@@ -77,12 +77,12 @@ class LogReader:
         """The records of the span, batch by batch, each partition in its order."""
         left = {number: end - span.first[number] for number, end in span.end.items() if span.first[number] < end}
         self._assign(span.topic, {number: span.first[number] for number in left})
-        heard_at = time.monotonic()
+        received_at = time.monotonic()
         while left:
             records = self._poll(sum(left.values()))
             if records:
-                heard_at = time.monotonic()
-            elif time.monotonic() - heard_at > STALLED_AFTER:
+                received_at = time.monotonic()
+            elif time.monotonic() - received_at > STALLED_AFTER:
                 raise EventLogUnavailable(f"{span.topic} could not be read to its end")
             left |= {each.partition: span.end[each.partition] - 1 - each.offset for each in records}
             left = {number: count for number, count in left.items() if count > 0}

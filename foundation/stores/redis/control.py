@@ -30,7 +30,7 @@ class ChannelLayer(Protocol):
     async def group_send(self, group: str, message: dict[str, Any]) -> None: ...
 
 
-class RevocationChannel:
+class ControlChannel:
     """Tells every process of ended sessions, of suspended, restored and changed users, of drained and resumed gateways.
 
     Blocking: never call it on an event loop. Every method raises `StoreUnavailable` if Redis does not accept the notice
@@ -41,7 +41,7 @@ class RevocationChannel:
         self._layer = layer
         self._timeout = timeout
 
-    def publish(self, session_ids: Sequence[SessionId]) -> None:
+    def publish_revocation(self, session_ids: Sequence[SessionId]) -> None:
         self._publish({"type": SESSION_REVOKED, "session_ids": list(session_ids)})
 
     def publish_suspension(self, user_id: UserId, *, is_suspended: bool) -> None:

@@ -58,7 +58,7 @@ class Auditor:
                 part = batch[start : start + AT_ONCE]
                 await pace.take(len(part))
                 for problems in await asyncio.gather(*[check() for check in part]):
-                    findings += [await self._mended(each) if repair else each.finding for each in problems]
+                    findings += [await self._repair(each) if repair else each.finding for each in problems]
                 checked += len(part)
                 on_progress(stage, checked)
         notes = ["Scanned chats, counters, memberships and users: an offline scan, at a limited rate."]
@@ -75,7 +75,7 @@ class Auditor:
         """The problems of one person."""
         return _problems(user_checks.CHECKS, await self._user_facts(user_id))
 
-    async def _mended(self, problem: Problem) -> Finding:
+    async def _repair(self, problem: Problem) -> Finding:
         """Repaired, unless that is not safe, or somebody else has changed the item meanwhile."""
         if problem.repair is None:
             return problem.finding
@@ -83,7 +83,7 @@ class Auditor:
             await problem.repair(self._stores)
         except ConditionFailed:
             return problem.finding
-        return problem.finding.mended()
+        return problem.finding.as_repaired()
 
     # What to check
 

@@ -64,7 +64,7 @@ class RecordingNotices:
         self.privacy: list[UserId] = []
         self.failing = False
 
-    def publish(self, session_ids: Sequence[SessionId]) -> None:
+    def publish_revocation(self, session_ids: Sequence[SessionId]) -> None:
         if self.failing:
             raise StoreUnavailable("no Redis")
         self.session_ids += session_ids

@@ -239,7 +239,7 @@ class TestLargeGroups:
             bob.remove(chat_id, bob),
         ):
             assert answer.code == "chat_not_found"
-        assert services.posting.find_counter(chat_id) is None
+        assert services.counters.find(chat_id) is None
         retry = ada.create_group(*others, **{"Idempotency-Key": "k"})
         assert (retry.status, retry.body["chat_id"] == chat_id) == (201, False)
         assert [item["chat_id"] for item in bob.get("/api/chats").body["items"]] == [retry.body["chat_id"]]

@@ -3,11 +3,9 @@
 import pytest
 
 from chats.domain import CounterState, Membership, Role
-from chats.errors import ChatNotFound
 from foundation.kernel.ids import ChatId
-from foundation.stores.dynamodb import Database
 from foundation.stores.errors import TransactionCancelled
-from tests.integration.chats.services import Person, Services, captured
+from tests.integration.chats.services import Person, Services
 
 
 @pytest.fixture
@@ -28,27 +26,6 @@ def incomplete(services: Services, ada: Person) -> ChatId:
     return chat_id
 
 
-class TestRequireReader:
-    def test_a_member_learns_the_latest_sequence_in_one_strong_request(
-        self, services: Services, database: Database, ada: Person, chat_id: ChatId
-    ) -> None:
-        services.say(chat_id, ada.user_id, "hello")
-        with captured(database) as requests:
-            assert database.loop.run(services.posting.require_reader(chat_id, ada.user_id)) == 1
-        [(operation, request)] = requests
-        assert operation == "BatchGetItem"
-        assert all(part["ConsistentRead"] for part in request["RequestItems"].values())
-
-    def test_without_membership_or_counter_the_chat_is_not_found(
-        self, services: Services, ada: Person, chat_id: ChatId, incomplete: ChatId
-    ) -> None:
-        for wrong in (services.ids.chat(), incomplete, ChatId("chat_1"), ChatId("")):
-            with pytest.raises(ChatNotFound):
-                services.database.loop.run(services.posting.require_reader(wrong, ada.user_id))
-        with pytest.raises(ChatNotFound):
-            services.database.loop.run(services.posting.require_reader(chat_id, services.ids.user()))
-
-
 class TestMemberships:
     def test_a_batch_read_finds_the_members(self, services: Services, ada: Person, chat_id: ChatId) -> None:
         outsider = services.ids.user()
@@ -61,8 +38,7 @@ class TestCounters:
     def test_a_chat_begins_at_zero_and_what_does_not_exist_has_none(
         self, services: Services, chat_id: ChatId, incomplete: ChatId
     ) -> None:
-        assert (services.posting.find_counter(chat_id), services.posting.find_counter(incomplete)) == (0, None)
-        assert [services.posting.find_counter(each) for each in (chat_id, incomplete, services.ids.chat())] == [
+        assert [services.counters.find(each) for each in (chat_id, incomplete, services.ids.chat())] == [
             0,
             None,
             None,
@@ -73,7 +49,7 @@ class TestCounters:
         services.database.transact(
             [services.posting.moving_counter(chat_id, current=CounterState(0), after=CounterState(3), now=now)]
         )
-        assert services.posting.find_counter(chat_id) == 3
+        assert services.counters.find(chat_id) == 3
 
     def test_it_does_not_move_from_elsewhere_nor_out_of_nothing(
         self, services: Services, chat_id: ChatId, incomplete: ChatId
@@ -84,4 +60,4 @@ class TestCounters:
             )
             with pytest.raises(TransactionCancelled):
                 services.database.transact([moving])
-        assert [services.posting.find_counter(each) for each in (chat_id, incomplete)] == [0, None]
+        assert [services.counters.find(each) for each in (chat_id, incomplete)] == [0, None]

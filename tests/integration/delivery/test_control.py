@@ -9,7 +9,7 @@ import redis
 from delivery.gateway.control import ControlListener, ControlNotice
 from foundation.kernel.ids import UserId
 from foundation.stores.redis.channel_layer import ObservedChannelLayer
-from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.control import ControlChannel
 
 ADA = UserId("user_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 
@@ -35,7 +35,7 @@ async def notice_of(listener: ControlListener) -> ControlNotice:
 async def publish(redis_url: str) -> None:
     """As another process does."""
     layer = ObservedChannelLayer(hosts=[redis_url])
-    await asyncio.to_thread(RevocationChannel(layer, timeout=10).publish_privacy, ADA)
+    await asyncio.to_thread(ControlChannel(layer, timeout=10).publish_privacy, ADA)
     await layer.flush()
 
 

@@ -24,7 +24,7 @@ from foundation.kernel.ids import ChatId, IdFactory, MessageId, UserId
 from foundation.stores.dynamodb import Database
 from foundation.stores.dynamodb.requests import raw_key
 from foundation.stores.kafka import EventLogAdmin, EventProducer, KafkaOptions, LogReader, Outgoing, Record
-from foundation.stores.redis.control import RevocationChannel
+from foundation.stores.redis.control import ControlChannel
 from messaging.domain import Draft, Message, entry_persisted
 from messaging.services.notices import CommandLog
 from messaging.stores.messages import ChatCreationKeys
@@ -58,7 +58,7 @@ class Deployment:
             event_log=EventLogAdmin(kafka),
             kafka=kafka,
             redis=redis,
-            notices=RevocationChannel(get_channel_layer()),
+            notices=ControlChannel(get_channel_layer()),
             probes={},
         )
         self.recovery = self.recovery_at(self.clock, grace=timedelta(0))

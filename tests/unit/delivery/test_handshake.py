@@ -7,6 +7,7 @@ import pytest
 from delivery.gateway import handshake
 from delivery.gateway.abuse import BAD_FRAMES_IN_A_ROW, MAX_REFUSALS, AbuseLimits
 from delivery.gateway.handshake import BadHandshake
+from foundation.rest.origins import AllowedOrigins
 
 
 def scope(subprotocols: list[str] | None = None, **headers: str) -> dict[str, Any]:
@@ -14,7 +15,7 @@ def scope(subprotocols: list[str] | None = None, **headers: str) -> dict[str, An
     return {"headers": pairs, "subprotocols": subprotocols or []}
 
 
-ORIGINS = ["http://127.0.0.1:*", "https://*.parley.example"]
+ORIGINS = AllowedOrigins(["http://127.0.0.1:*", "https://*.parley.example"])
 HOSTS = ["chat.example", "[::1]"]
 
 

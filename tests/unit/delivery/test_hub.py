@@ -32,6 +32,7 @@ def hub_of(*sockets: FakeSocket, ended: Iterable[str] = ()) -> Hub:
         users_changed=Mock(),
         control=AsyncMock(),
         ended_among=ended_among,
+        max_per_user=50,
     )
     made._sockets.update({socket.registration.connection_id: socket for socket in sockets})
     return made

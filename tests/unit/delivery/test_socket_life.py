@@ -15,6 +15,7 @@ from delivery.gateway.pace import ConnectPace
 from delivery.gateway.serving import MAX_REQUESTS_IN_FLIGHT, MAX_SYNCS_AT_ONCE, ConnectionRequests, Services
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
+from foundation.rest.origins import AllowedOrigins
 from foundation.stores.redis.limits import Limit
 from messaging.services.history import Page
 from tests.doubles import SettableClock
@@ -57,7 +58,7 @@ class Connection:
                 clock=self.clock,
             ),
             verify=self.verify,
-            allowed_origins=(),
+            allowed_origins=AllowedOrigins(()),
             allowed_hosts=(),
             token_grace=TOKEN_GRACE,
             ids=IdFactory(self.clock),

@@ -127,6 +127,15 @@ class TestCommands:
         assert watching == {"compose watch", "parley-watch.service", "services.yaml"}
         assert "parley-watch.service" in (ROOT / "deploy/systemd/parley.target").read_text()
 
+    def test_a_web_whose_files_are_read_only_has_a_directory_for_large_exports(self) -> None:
+        task = services_template()["Resources"]["WebTask"]["Properties"]
+        [container] = task["ContainerDefinitions"]
+        mounts = {each["SourceVolume"]: each["ContainerPath"] for each in container["MountPoints"]}
+        assert container["ReadonlyRootFilesystem"]
+        assert [mounts[each["Name"]] for each in task["Volumes"]] == ["/tmp"]
+        assert "VOLUME /tmp" in DOCKERFILE
+        assert COMPOSE["services"]["web-1"]["tmpfs"] == ["/tmp"]
+
     def test_the_topics_of_compose_ask_for_no_more_replicas_than_it_has_brokers(self) -> None:
         [create_topics] = [command for _, command in commands() if command[2] == "create_topics"]
         assert options_of(create_topics)["replication"] is None

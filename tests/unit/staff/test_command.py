@@ -74,7 +74,7 @@ class TestPrompts:
 class TestReports:
     def test_what_is_left_ends_with_1(self, command: StaffCommand) -> None:
         with pytest.raises(CommandError) as found:
-            command.finish(Report([LOST, LOST.mended()], checked=3), OPTIONS)
+            command.finish(Report([LOST, LOST.as_repaired()], checked=3), OPTIONS)
         assert found.value.returncode == FOUND
         assert "1 of 2" in str(found.value)
         assert "chat_1" in written(command)
@@ -96,23 +96,25 @@ class TestReports:
         assert ("--repair" in str(found.value)) is is_advised
 
     def test_a_row_has_the_topic_where_there_is_one(self, command: StaffCommand) -> None:
-        command.finish(Report([replace(LOST, topic="chats.created").mended(), LOST.mended()], checked=2), OPTIONS)
+        command.finish(
+            Report([replace(LOST, topic="chats.created").as_repaired(), LOST.as_repaired()], checked=2), OPTIONS
+        )
         assert written(command).splitlines()[:2] == [
             "missing  chats.created  chat_1  7  repaired  It has no event.",
             "missing                 chat_1  7  repaired  It has no event.",
         ]
 
     def test_a_column_without_anything_is_left_out(self, command: StaffCommand) -> None:
-        command.finish(Report([LOST.mended()], checked=1), OPTIONS)
+        command.finish(Report([LOST.as_repaired()], checked=1), OPTIONS)
         assert written(command).splitlines()[0] == "missing  chat_1  7  repaired  It has no event."
 
-    @pytest.mark.parametrize("findings", [[], [LOST.mended()]])
+    @pytest.mark.parametrize("findings", [[], [LOST.as_repaired()]])
     def test_nothing_left_ends_with_0(self, command: StaffCommand, findings: list[Finding]) -> None:
         command.finish(Report(findings, checked=3), OPTIONS)
         assert "3 checked" in written(command)
 
     def test_json_is_one_document_with_the_documented_names(self, command: StaffCommand) -> None:
-        command.finish(Report([LOST.mended()], checked=1), {**OPTIONS, "json": True})
+        command.finish(Report([LOST.as_repaired()], checked=1), {**OPTIONS, "json": True})
         answer = json.loads(written(command))
         assert answer["checked"] == 1
         assert {"kind", "topic", "chat_id", "sequence", "user_id", "repaired"} <= answer["findings"][0].keys()
