@@ -153,7 +153,7 @@ class TestStrangers:
 
     @pytest.fixture
     def policy(self) -> LoginPolicy:
-        return LoginPolicy(resend_after=0.001)
+        return LoginPolicy(resend_after=1e-6)
 
     def _request(self, app: App, address: str, **more: str) -> dict[str, Any]:
         answer = app.post("/api/auth/request-code", {"phone_number": ADA, **more}, REMOTE_ADDR=address)
@@ -225,7 +225,7 @@ class TestStrangers:
         assert self._request(app, OWNER)["status"] == 429
         for _ in range(2):
             again = self._request(app, OWNER, login_id=login_id)
-            assert (again["status"], again["login_id"]) == (202, login_id)
+            assert (again["status"], again.get("login_id")) == (202, login_id), again
         assert self._request(app, OWNER, login_id=login_id)["status"] == 429
         assert self._verify(app, app.sms.code_for(ADA), login_id=login_id).status_code == 201
 
