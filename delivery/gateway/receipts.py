@@ -26,7 +26,10 @@ log = logging.getLogger(__name__)
 DROPPED = Counter("parley_receipts_dropped_total", "Chats whose receipts were not published: too many wait.")
 
 INTERVAL = 1.0
-TICK = 0.2
+TICK = 0.05
+SPREAD_TICKS = 8
+MIN_CHATS_PER_TICK = 8
+"""Of many chats that are due, each tick publishes an eighth: messages do not wait behind the receipts of all."""
 MAX_CHATS = 20_000
 HIDDEN = "hidden"
 
@@ -73,6 +76,7 @@ class LiveReceipts:
     def _take_due(self) -> dict[ChatId, dict[UserId, Marks]]:
         now = self._monotonic()
         due = [chat_id for chat_id in self._waiting if self._published.get(chat_id, 0.0) <= now - INTERVAL]
+        due = due[: max(MIN_CHATS_PER_TICK, len(due) // SPREAD_TICKS)]
         for chat_id in due:
             self._published.pop(chat_id, None)
             self._published[chat_id] = now

@@ -33,11 +33,11 @@ CLOSE_TIMEOUT = 5.0
 RETRY_AFTER = (1.0, 2.0, 4.0, 8.0)
 # Messages wait in the store behind what is written together.
 PAIRS_PER_WRITE = 16
-CONCURRENT_WRITES = 12
+CONCURRENT_WRITES = 32
 # Some batches are read while the writes of others are in flight, which `Watermarks` bounds.
 # As many pairs must wait for another batch to join those in flight: a store that keeps up gets them one by one, and
 # messages do not wait behind them.
-BACKLOG_PER_WRITE = 64
+BACKLOG_PER_WRITE = 32
 MAX_WAITING = 50_000
 MAX_WAITING_PER_USER = 2_000
 """A share: one user's marks do not keep others' waiting."""

@@ -79,6 +79,25 @@ class TestGathering:
         now += receipts.INTERVAL
         assert live._take_due() == {CHAT: {ADA: Marks(acked=4)}}
 
+    async def test_many_chats_that_are_due_are_spread_over_several_ticks_in_order(self) -> None:
+        live = LiveReceipts(cast(Broadcast, RecordingBroadcast()), privacy=Settings().as_settings())
+        chats = [ChatId(f"chat {number}") for number in range(800)]
+        for chat_id in chats:
+            live.note(ADA, chat_id, Marks(acked=1))
+        first, second = live._take_due(), live._take_due()
+        assert list(first) == chats[:100]
+        assert list(second) == chats[100:187]
+        ticks = 2
+        while live._take_due():
+            ticks += 1
+        assert ticks * receipts.TICK < 2 * receipts.INTERVAL
+
+    async def test_a_few_chats_that_are_due_are_published_at_once(self) -> None:
+        live = LiveReceipts(cast(Broadcast, RecordingBroadcast()), privacy=Settings().as_settings())
+        for number in range(receipts.MIN_CHATS_PER_TICK):
+            live.note(ADA, ChatId(f"chat {number}"), Marks(acked=1))
+        assert len(live._take_due()) == receipts.MIN_CHATS_PER_TICK
+
     async def test_too_many_chats_are_left_to_be_read(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(receipts, "MAX_CHATS", 1)
         live = LiveReceipts(cast(Broadcast, RecordingBroadcast()), privacy=Settings().as_settings())
