@@ -57,6 +57,8 @@ export { ChatLog, Close, Marks, Outbox, ParleyError, Session, Timeline, changed,
 
 const MARK_DELAY_MS = 200;
 const TYPING_INTERVAL_MS = 3_000;
+/** Within two seconds of a start the server forwards no other, not even after an end. */
+const TYPING_PAUSE_MS = 2_500;
 const TYPING_MS = 6_000;
 const WATCH_PAUSE_MS = 100;
 
@@ -71,7 +73,7 @@ export class Parley extends EventTarget {
   #isRefreshing = false;
   #refreshRequested = false;
   #waitingMarks = new Map();
-  #typedAt = new Map();
+  #typing = new Map();
   #watched = new Map();
   #waitingWatches = new Set();
   #timers = new NamedTimers();
@@ -397,9 +399,10 @@ export class Parley extends EventTarget {
 
   /** Call at each keystroke with true, and with false when the text is gone. Sends no more often than needed. */
   setTyping(chatId, active) {
-    const before = this.#typedAt.get(chatId) ?? -Infinity;
-    if (active ? Date.now() - before < TYPING_INTERVAL_MS : before === -Infinity) return;
-    this.#typedAt.set(chatId, active ? Date.now() : -Infinity);
+    const { startedAt, isActive } = this.#typing.get(chatId) ?? { startedAt: -Infinity, isActive: false };
+    const now = Date.now();
+    if (active ? now - startedAt < (isActive ? TYPING_INTERVAL_MS : TYPING_PAUSE_MS) : !isActive) return;
+    this.#typing.set(chatId, { startedAt: active ? now : startedAt, isActive: active });
     if (this.#hasMarks) this.#connection.write({ type: "typing", chat_id: chatId, active });
   }
 
@@ -453,7 +456,7 @@ export class Parley extends EventTarget {
   #onLost() {
     this.#streams.onLost();
     this.#timers.clear();
-    this.#typedAt.clear();
+    this.#typing.clear();
     this.#waitingWatches.clear();
     this.#hasMarks = null;
     this.marks.clearLive();

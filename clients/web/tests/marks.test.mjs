@@ -94,6 +94,19 @@ describe("Typing", () => {
       [true, true, false],
     );
   });
+
+  test("a start after an end waits until the server would forward it, and is sent at a later key", async () => {
+    const { client } = await startClient({ routes: inboxOf(["c", 1, { last_read_sequence: 1 }]) });
+    const actives = () => FakeSocket.last.sent("typing").map(({ active }) => active);
+    client.setTyping("c", true);
+    client.setTyping("c", false);
+    mock.timers.tick(2_000);
+    client.setTyping("c", true);
+    assert.deepEqual(actives(), [true, false]);
+    mock.timers.tick(600);
+    client.setTyping("c", true);
+    assert.deepEqual(actives(), [true, false, true]);
+  });
 });
 
 describe("A server of an earlier version", () => {

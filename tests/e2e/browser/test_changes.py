@@ -154,7 +154,8 @@ class TestPressing:
         hers.page.mouse.down()
         his.choose("from Ada", "👍")
         expect(his.page.locator(".reaction")).to_have_count(1)
-        his.page.get_by_label("Message", exact=True).press_sequentially("and")
+        # He has just sent one: his next start is forwarded after more than two seconds.
+        his.page.get_by_label("Message", exact=True).press_sequentially("and so on and on", delay=200)
         expect(hers.page.get_by_text("Ben is typing…").first).to_be_visible()
         expect(message.locator(".reaction")).to_have_count(0)
         hers.page.mouse.up()

@@ -400,9 +400,11 @@ class TestFaults:
         self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         threads: Queue[tuple[str, int]] = Queue()
+        is_heard = threading.Event()
 
         def publish(batch: Sequence[Outgoing], *, on_delivered: OnDelivered) -> None:
             def report() -> None:
+                is_heard.wait(5)
                 threads.put(("report", threading.get_ident()))
                 on_delivered(range(len(batch)), None)
 
@@ -412,6 +414,7 @@ class TestFaults:
         monkeypatch.setattr(services.fake_producer, "publish", publish)
         answer = services.submit(services.draft(chat, ann))
         answer.add_done_callback(lambda _: threads.put(("answer", threading.get_ident())))
+        is_heard.set()
         seen = dict(threads.get(timeout=5) for _ in range(3))
         assert seen["answer"] == seen["commit"] != seen["report"]
 
