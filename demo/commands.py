@@ -18,11 +18,12 @@ class DemoCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.EMBEDDED:
-            raise CommandError("The demo is for runs of `manage.py dev` only.")
+            raise CommandError("The demo is for runs of `manage.py dev` only.", returncode=2)
         try:
             users = self.seeder().seed()
         except ParleyError as error:
-            raise CommandError(f"{error.detail} Is `manage.py dev` running on {settings.DATA_DIR}?") from error
+            advice = f"Is `manage.py dev` running on {settings.DATA_DIR}?"
+            raise CommandError(f"{error.detail} {advice}", returncode=2) from error
         for name, user in users.items():
             self.stdout.write(f"{name:<14} {user.phone_number}  {user.user_id}")
         name, number = SUSPENDED

@@ -1,6 +1,6 @@
 """The errors of messaging."""
 
-from foundation.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from foundation.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 
 
 class InvalidDraft(Invalid):
@@ -46,10 +46,3 @@ class NotYourMessage(Forbidden):
     """Only its author edits a message; its author, the owner and admins delete it; the owner and admins pin it."""
 
     title = "You may not change this message"
-
-
-class Overloaded(Unavailable):
-    """More drafts are waiting than the process will hold, or it is shutting down. Nothing was stored."""
-
-    code = "overloaded"
-    title = "The server is overloaded, try again shortly"

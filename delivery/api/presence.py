@@ -27,7 +27,8 @@ PRESENCE = OpenApiExample(
                 "status": "offline",
                 "last_seen": "2026-01-30T14:30:00.000Z",
             },
-        ]
+        ],
+        "next_cursor": None,
     },
     response_only=True,
     status_codes=["200"],
@@ -51,6 +52,7 @@ class StatusAnswer(serializers.Serializer[Any]):
 
 class PresenceAnswer(serializers.Serializer[Any]):
     items = StatusAnswer(many=True)
+    next_cursor = serializers.CharField(allow_null=True, help_text="Always null: the users asked for fit one page.")
 
 
 class PresenceView(ParleyView):
@@ -72,4 +74,4 @@ class PresenceView(ParleyView):
         query = self.validated_query(PresenceQuery, repeated=["user_id"])
         user_ids = [UserId(user_id) for user_id in query["user_id"]]
         found = await self.presence.list_presence(ChatId(query["chat_id"]), self.caller.user_id, user_ids)
-        return Response({"items": [status.to_json() for status in found]})
+        return Response({"items": [status.to_json() for status in found], "next_cursor": None})

@@ -27,6 +27,7 @@ CONTENT: Schema = {"type": "string", "maxLength": MAX_CONTENT_BYTES, "descriptio
 CONTENT_TYPE: Schema = {"type": "string", "enum": list(CONTENT_TYPES)}
 ACTION: Schema = {"type": "string", "enum": [str(action) for action in Action]}
 USER_IDS: Schema = {"type": "array", "items": USER_ID}
+ATTACHMENTS: Schema = {"type": "array", "maxItems": 0, "examples": [[]], "description": "Not taken yet."}
 
 
 def nullable(schema: Schema) -> Schema:
@@ -77,8 +78,15 @@ Form = tuple[dict[str, Schema], tuple[str, ...], str]
 
 FROM_CLIENTS: dict[str, Form] = {
     "send_message": (
-        {**DRAFT, "content": CONTENT, "content_type": CONTENT_TYPE, "reply_to": SEQUENCE, "mentions": USER_IDS},
-        ("content_type", "reply_to", "mentions"),
+        {
+            **DRAFT,
+            "content": CONTENT,
+            "content_type": CONTENT_TYPE,
+            "reply_to": SEQUENCE,
+            "mentions": USER_IDS,
+            "attachments": ATTACHMENTS,
+        },
+        ("content_type", "reply_to", "mentions", "attachments"),
         "Send a message. Answered with `ack` or `error`; safe to repeat with the same `client_message_id`.",
     ),
     "edit_message": (

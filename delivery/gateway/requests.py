@@ -11,6 +11,7 @@ from foundation.kernel.ids import ChatId, UserId
 from messaging.domain import MAX_PAGE, MAX_SEQUENCE, TEXT, Action, Kind
 
 _LONGEST_NAME = 64
+_LONGEST_ID = 128
 
 Fields = Mapping[str, Any]
 
@@ -19,6 +20,11 @@ class BadFrame(Malformed):
     """A frame is not JSON, of no known type, or has a field missing, unknown or of the wrong type."""
 
     title = "The frame cannot be understood"
+
+    def __init__(self, detail: str, *, about: Mapping[str, str] | None = None) -> None:
+        """`about` names the subject, if the frame shows it, so that the client knows what was refused."""
+        super().__init__(detail)
+        self.about = dict(about or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,8 @@ Request = SendMessage | ChangeMessage | Ack | Read | SyncRequest | Typing | Watc
 
 
 def _send_message(frame: Fields) -> SendMessage:
+    if frame.get("attachments", []) != []:
+        raise BadFrame("attachments must be empty: this server takes none yet")
     return SendMessage(
         client_message_id=text(frame, "client_message_id"),
         chat_id=chat(frame),
@@ -166,7 +174,11 @@ _DRAFT = ("client_message_id", "chat_id")
 _FORMS: dict[str, tuple[frozenset[str], Callable[[Fields], Request]]] = {
     kind: (frozenset(("type", *names)), parser)
     for kind, names, parser in (
-        ("send_message", (*_DRAFT, "content", "content_type", "reply_to", "mentions"), _send_message),
+        (
+            "send_message",
+            (*_DRAFT, "content", "content_type", "reply_to", "mentions", "attachments"),
+            _send_message,
+        ),
         ("edit_message", (*_DRAFT, "target", "content", "mentions"), _edit_message),
         ("delete_message", (*_DRAFT, "target"), _delete_message),
         ("react", (*_DRAFT, "target", "emoji", "action"), _react),
@@ -194,11 +206,22 @@ def parse(payload: str) -> Request:
     form = _FORMS.get(kind) if isinstance(kind, str) else None
     if form is None:
         raise BadFrame("The frame's type is not known")
-    names, parser = form
+    try:
+        return _read_form(*form, frame)
+    except BadFrame as error:
+        raise BadFrame(error.detail, about=_subject(frame)) from None
+
+
+def _read_form(names: frozenset[str], parser: Callable[[Fields], Request], frame: Fields) -> Request:
     if not names.issuperset(frame):
         unknown = next(name for name in frame if name not in names)
-        raise BadFrame(f"{unknown[:_LONGEST_NAME]} is not a field of {kind}")
+        raise BadFrame(f"{unknown[:_LONGEST_NAME]} is not a field of {frame['type']}")
     return parser(frame)
+
+
+def _subject(frame: Fields) -> dict[str, str]:
+    named = {name: frame.get(name) for name in _DRAFT}
+    return {name: value for name, value in named.items() if isinstance(value, str) and len(value) <= _LONGEST_ID}
 
 
 def chat(frame: Fields) -> ChatId:

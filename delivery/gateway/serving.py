@@ -35,7 +35,7 @@ from delivery.gateway.typing import TypingForwarder
 from delivery.gateway.watch_queue import WatchQueue
 from delivery.services.mark_buffer import MarkBuffer
 from foundation.kernel.clock import Clock, to_iso
-from foundation.kernel.errors import ParleyError, RateLimited, Unavailable
+from foundation.kernel.errors import Overloaded, ParleyError, RateLimited, as_parley_error
 from foundation.kernel.ids import ChatId, UserId
 from messaging.domain import Draft
 from messaging.services.committer import Committer
@@ -167,8 +167,8 @@ class ConnectionRequests:
         try:
             request = parse(text)
             self._limits.bad_frames = 0
-        except ParleyError as error:
-            self.send_error(error)
+        except BadFrame as error:
+            self.send_error(error, **error.about)
         else:
             _HANDLERS[type(request)](self, request)
 
@@ -320,9 +320,9 @@ class ConnectionRequests:
             self._answer(asyncio.ensure_future(work), lambda _: None, {"chat_id": chat_id})
 
     def _require_room(self) -> None:
-        """Raises `Unavailable` for a client that asks faster than it is served."""
+        """Raises `Overloaded` for a client that asks faster than it is served."""
         if self._in_flight + len(self._waiting_syncs) >= MAX_REQUESTS_IN_FLIGHT:
-            raise Unavailable("Too many of your requests are under way", retry_after=1.0)
+            raise Overloaded("Too many of your requests are under way", retry_after=1.0)
 
     def _answer(
         self, future: "asyncio.Future[Any]", render: Callable[[Any], frames.Frame | None], about: dict[str, str]
@@ -337,8 +337,7 @@ class ConnectionRequests:
                 if (frame := render(done.result())) is not None:
                     self._deliver(frame)
             else:
-                named = error if isinstance(error, ParleyError) else ParleyError(repr(error))
-                self._deliver(frames.failed(named, **about))
+                self._deliver(frames.failed(as_parley_error(error), **about))
 
         future.add_done_callback(on_done)
 

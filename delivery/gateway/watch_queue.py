@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 
 from delivery.gateway.presence import MAX_WATCHED
-from foundation.kernel.errors import Invalid, ParleyError, Unavailable
+from foundation.kernel.errors import Invalid, Overloaded, ParleyError
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.redis.limits import Charge, Limit, LocalRateLimiter
 
@@ -34,13 +34,13 @@ class WatchQueue:
     def put(self, chat_id: ChatId, user_ids: Collection[UserId]) -> None:
         """Serve this list in its turn, in place of one of the same chat that waits.
 
-        Raises `Invalid` for a list that is too long, `Unavailable` when the lists of too many chats wait.
+        Raises `Invalid` for a list that is too long, `Overloaded` when the lists of too many chats wait.
         """
         wanted = frozenset(user_ids)
         if len(wanted) > MAX_WATCHED:
             raise Invalid(f"A connection watches at most {MAX_WATCHED} users")
         if chat_id not in self._waiting and len(self._waiting) >= MAX_WAITING:
-            raise Unavailable("Too many lists of watched users wait", retry_after=1.0)
+            raise Overloaded("Too many lists of watched users wait", retry_after=1.0)
         self._waiting[chat_id] = wanted
         if self._task is None:
             self._task = asyncio.ensure_future(self._serve())

@@ -6,6 +6,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from foundation.kernel.errors import ParleyError
 
+COULD_NOT_LOOK = 2
+"""Exit status: nothing is known, as an engine did not answer."""
+
 
 class EngineCommand(BaseCommand):
     """Ends with one sentence when an engine fails."""
@@ -16,6 +19,6 @@ class EngineCommand(BaseCommand):
         try:
             return super().execute(*args, **options)
         except ParleyError as error:
-            raise CommandError(error.detail) from error
+            raise CommandError(error.detail, returncode=COULD_NOT_LOOK) from error
         except TimeoutError as error:
-            raise CommandError("An engine did not answer in time.") from error
+            raise CommandError("An engine did not answer in time.", returncode=COULD_NOT_LOOK) from error

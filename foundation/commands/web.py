@@ -18,7 +18,7 @@ class WebCommand(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")), help="default 8000")
+        parser.add_argument("--port", type=int, default=os.environ.get("PORT") or "8000", help="default 8000")
         parser.add_argument(
             "--reuse-port",
             action="store_true",
@@ -54,6 +54,6 @@ def _endpoints(host: str, port: int, *, shared: bool) -> Iterator[str]:
     try:
         yield share_endpoint(host, port) if shared else describe_endpoint(host, port)
     except OSError as error:
-        raise CommandError(f"Port {port} of {host} cannot be shared: {error}.") from error
+        raise CommandError(f"Port {port} of {host} cannot be shared: {error}.", returncode=2) from error
     if settings.ADMIN_PORT:
         yield describe_endpoint(settings.ADMIN_HOST, settings.ADMIN_PORT)

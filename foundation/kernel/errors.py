@@ -111,6 +111,22 @@ class Unavailable(ParleyError):
     title = "A store is unavailable, try again shortly"
 
 
+class Overloaded(Unavailable):
+    """More is waiting or under way than the process will hold, or it is shutting down. Nothing was stored."""
+
+    code = "overloaded"
+    title = "The server is overloaded, try again shortly"
+
+
+def as_parley_error(error: BaseException) -> ParleyError:
+    """The error itself, or an internal error that it caused: callers get its code, the log its traceback."""
+    if isinstance(error, ParleyError):
+        return error
+    internal = ParleyError()
+    internal.__cause__ = error
+    return internal
+
+
 def catalogue() -> Iterator[type[ParleyError]]:
     """Every error class defined so far, each code once, ordered by code."""
     by_code: dict[str, type[ParleyError]] = {}

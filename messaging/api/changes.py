@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chats.errors import ChatNotFound
-from foundation.kernel.errors import Invalid, Malformed, RateLimited
+from foundation.kernel.errors import Invalid, Malformed, Overloaded, RateLimited
 from foundation.kernel.ids import ChatId
 from foundation.kernel.tracing import TRACEPARENT
 from foundation.rest.documentation import BODY_FAILURES, problems
@@ -37,7 +37,6 @@ from messaging.errors import (
     MessageDeleted,
     MessageNotFound,
     NotYourMessage,
-    Overloaded,
     TooManyReactions,
 )
 from messaging.services.annotations import Annotations

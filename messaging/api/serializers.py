@@ -35,6 +35,14 @@ class MentionsField(BoundedListField):
         return tuple(super().to_internal_value(data))
 
 
+class AttachmentsField(BoundedListField):
+    """None yet: an empty list says the same as no list."""
+
+    def __init__(self, **options: Any) -> None:
+        most = {"max_length": "This server takes no attachments yet."}
+        super().__init__(child=TextField(), max_length=0, error_messages=most, **options)
+
+
 class DraftBody(StrictSerializer):
     """Only the kinds of the values are checked here: their limits are the domain's, the same for every edge."""
 
@@ -45,6 +53,11 @@ class DraftBody(StrictSerializer):
         required=False, min_value=1, max_value=MAX_SEQUENCE, help_text="The sequence of the message this answers."
     )
     mentions = MentionsField(required=False)
+    attachments = AttachmentsField(required=False, help_text="Not taken yet: only an empty list.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs.pop("attachments", None)
+        return attrs
 
 
 class EditBody(StrictSerializer):

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chats.errors import ChatNotFound
-from foundation.kernel.errors import Invalid, RateLimited
+from foundation.kernel.errors import Invalid, Overloaded, RateLimited
 from foundation.kernel.ids import ChatId
 from foundation.kernel.tracing import TRACEPARENT
 from foundation.rest.documentation import BODY_FAILURES, problems
@@ -15,7 +15,7 @@ from foundation.stores.errors import EventLogUnavailable
 from messaging.api.examples import MESSAGE
 from messaging.api.serializers import DraftBody, PageAnswer, SentAnswer, WindowQuery
 from messaging.domain import Draft
-from messaging.errors import ClientMessageIdConflict, ContentTooLarge, MessageNotFound, Overloaded
+from messaging.errors import ClientMessageIdConflict, ContentTooLarge, MessageNotFound
 from messaging.services.committer import Committer
 from messaging.services.history import History, Window
 

@@ -11,7 +11,7 @@ Everything runs on one event loop. Threads enter by `ServiceLoop.run(committer.s
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -19,14 +19,14 @@ from typing import Any, Protocol
 
 from chats.errors import ChatNotFound
 from foundation.kernel.clock import Clock
-from foundation.kernel.errors import ParleyError, RateLimited
+from foundation.kernel.errors import Overloaded, ParleyError, RateLimited
 from foundation.kernel.ids import ChatId, IdFactory, MessageId, UserId, is_chat_id
 from foundation.kernel.retry import RetryPolicy
 from foundation.kernel.tracing import trace_id_of
 from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from foundation.stores.kafka.producer import EventProducer
 from messaging.domain import Draft, Kind, Sent, entry_persisted
-from messaging.errors import ClientMessageIdConflict, Overloaded
+from messaging.errors import ClientMessageIdConflict
 from messaging.services import metrics
 from messaging.services.batch_reader import BatchReader, ReadResult
 from messaging.services.failed_batches import FailedBatch
@@ -49,6 +49,8 @@ SEND_TIMEOUT = 20.0
 LARGE_CHAT = 16_000_000
 """Entries: 80 % of what fills a partition of 10 GB."""
 CLOSE_TIMEOUT = 20.0
+MAX_WAITING_PER_CHAT = 2_500
+"""A share: drafts of a chat that is written slowly do not keep those of others out."""
 LIMITED_USERS = 50_000
 
 
@@ -117,6 +119,7 @@ class Committer:
         self._router: Router | None = None
         self._queues = ChatQueues(may_skip_read=ingest.may_skip_read, may_share=ingest.may_share)
         self._waiting = 0
+        self._waiting_in: Counter[ChatId] = Counter()
         self._all_answered = asyncio.Event()
         self._is_accepting = True
         self._is_scheduled = False
@@ -150,9 +153,12 @@ class Committer:
             raise Overloaded("The server is shutting down, try again", retry_after=1.0)
         if self._waiting >= self._max_waiting:
             raise Overloaded("Too many messages are waiting, try again shortly", retry_after=1.0)
+        if self._waiting_in[draft.chat_id] >= MAX_WAITING_PER_CHAT:
+            raise Overloaded("Too many messages wait for this chat, try again shortly", retry_after=1.0)
         if not draft.client_message_id:
             draft = replace(draft, client_message_id=message_id)
         self._waiting += 1
+        self._waiting_in[draft.chat_id] += 1
         return PendingDraft(draft, message_id, self._monotonic(), asyncio.get_running_loop().create_future())
 
     async def send(self, draft: Draft) -> Sent:
@@ -395,7 +401,7 @@ class Committer:
 
     def succeed(self, answered: Sequence[tuple[PendingDraft, Sent]]) -> None:
         """Answer with entries."""
-        now, count = self._monotonic(), len(answered)
+        now = self._monotonic()
         for pending, sent in answered:
             if sent.duplicate:
                 metrics.DUPLICATES.inc()
@@ -404,9 +410,8 @@ class Committer:
                 pending.future.set_result(sent)
             for repeat in pending.repeats:
                 self._answer_repeat(repeat, pending, sent)
-            count += len(pending.repeats)
+            self._count_answered(pending)
         self._count_sent([pending for pending, _ in answered])
-        self._count_answered(count)
 
     def _count_sent(self, drafts: Sequence[PendingDraft]) -> None:
         """By path. Drafts of other processes are counted as sent there."""
@@ -446,10 +451,16 @@ class Committer:
                 # A copy each: one exception raised in several tasks would collect all their tracebacks.
                 pending.future.set_exception(copy(error))
         metrics.FAILED.labels(error.code).inc(len(everyone))
-        self._count_answered(len(everyone))
+        for pending in drafts:
+            self._count_answered(pending)
 
-    def _count_answered(self, count: int) -> None:
+    def _count_answered(self, pending: PendingDraft) -> None:
+        """A draft, and with it its repeats, which are the same chat's, wait no more."""
+        chat_id, count = pending.draft.chat_id, 1 + len(pending.repeats)
         self._waiting -= count
+        self._waiting_in[chat_id] -= count
+        if not self._waiting_in[chat_id]:
+            del self._waiting_in[chat_id]
         if self._waiting == 0:
             self._all_answered.set()
 

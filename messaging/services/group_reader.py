@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from prometheus_client import Histogram
 
-from messaging.errors import Overloaded
+from foundation.kernel.errors import Overloaded
 
 SHARED = Histogram(
     "parley_group_read_questions",

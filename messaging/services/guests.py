@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from foundation.kernel.errors import ParleyError
+from foundation.kernel.errors import ParleyError, as_parley_error
 from foundation.kernel.ids import MessageId
 from foundation.kernel.tracing import parse_traceparent
 from messaging.domain import Draft
@@ -103,8 +103,7 @@ class Guests:
 
     def _on_done(self, batch: GuestBatch, position: int, future: "asyncio.Future[Any]") -> None:
         error = future.exception()
-        answer = future.result() if error is None else error
-        self._answer(batch, position, answer if not isinstance(answer, Exception) else _named(answer))
+        self._answer(batch, position, future.result() if error is None else as_parley_error(error))
 
     def _on_stored(self, batch: GuestBatch, position: int) -> None:
         """Tell that the batch is stored, unless its answers follow at once."""
@@ -155,10 +154,6 @@ def _traced(read: list[tuple[MessageId, Draft]], traceparents: object) -> list[t
         (message_id, draft if traceparent is None else replace(draft, traceparent=parse_traceparent(str(traceparent))))
         for (message_id, draft), traceparent in zip(read, traceparents, strict=True)
     ]
-
-
-def _named(error: Exception) -> ParleyError:
-    return error if isinstance(error, ParleyError) else ParleyError(repr(error))
 
 
 def not_home(batch_id: str) -> bytes:

@@ -12,13 +12,13 @@ import orjson
 import pytest
 from prometheus_client import REGISTRY
 
+from foundation.kernel.errors import Overloaded
 from foundation.kernel.ids import ChatId, UserId
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
 from foundation.stores.kafka import OnDelivered, Outgoing
 from messaging.domain import Draft, Sent
-from messaging.errors import Overloaded
 from messaging.services import committer
 from messaging.services.committer import CONTENTION_RETRIES
 from messaging.services.history import Window
@@ -495,6 +495,21 @@ class TestOverload:
         assert [answer.result(20).message.sequence for answer in held] == [1, 2, 3, 4, 5]
         assert services.send(services.draft(chat, ann, "room-again")).message.sequence == 6
         services.close()
+
+    def test_a_chat_that_has_its_share_of_the_queue_keeps_no_other_out(
+        self, services: Services, chat: ChatId, ann: UserId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(committer, "MAX_WAITING_PER_CHAT", 3)
+        other = services.create_chat(ann)
+        with services.wire.held("BatchGetItem"):
+            held = [services.submit(services.draft(chat, ann, f"id-{number}")) for number in (1, 2, 2)]
+            with pytest.raises(Overloaded):
+                services.submit(services.draft(chat, ann, "one-too-many"))
+            elsewhere = services.submit(services.draft(other, ann))
+        assert elsewhere.result(20).message.sequence == 1
+        assert [answer.result(20).message.sequence for answer in held] == [1, 2, 2]
+        for number in (3, 4, 5, 6):
+            assert services.send(services.draft(chat, ann, f"id-{number}")).message.sequence == number
 
     def test_a_hot_chat_does_not_starve_a_quiet_one(self, services: Services, ann: UserId) -> None:
         hot, quiet = services.create_chat(ann), services.create_chat(ann)

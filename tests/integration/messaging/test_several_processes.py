@@ -14,11 +14,12 @@ import redis
 from prometheus_client import REGISTRY
 
 from chats.errors import ChatNotFound
+from foundation.kernel.errors import Overloaded
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import DynamoDBOptions
 from foundation.stores.errors import StoreUnavailable
 from messaging.domain import Draft, Message, Sent
-from messaging.errors import ClientMessageIdConflict, Overloaded
+from messaging.errors import ClientMessageIdConflict
 from messaging.services import codec, envelopes, guests
 from messaging.services.guests import Guests, Reply
 from messaging.services.handover import HandOver

@@ -85,6 +85,8 @@ class TestProduction:
             ("SMS_BACKEND", "pigeon"),
             ("SEND_RATE", "nan"),
             ("SEND_BURST", "-1"),
+            ("SEND_RATE", "0"),
+            ("WRITE_BURST", "0"),
             ("HTTP_REQUESTS", "1.5"),
             ("LOG_FORMAT", "xml"),
             ("LOG_LEVEL", "loud"),

@@ -23,7 +23,7 @@ from delivery.gateway.requests import (
     WatchPresence,
     parse,
 )
-from foundation.kernel.errors import Forbidden, RateLimited
+from foundation.kernel.errors import Forbidden, RateLimited, as_parley_error
 from foundation.stores.errors import StoreRefused, StoreUnavailable
 from messaging.domain import MAX_SEQUENCE, Action, Kind
 
@@ -39,7 +39,7 @@ DELETE = {"type": "delete_message", **DRAFT, "target": 7}
 REACT = {"type": "react", **DRAFT, "target": 7, "emoji": "👍", "action": "add"}
 PIN = {"type": "pin", **DRAFT, "target": 7, "action": "add"}
 DRAFTS = (SEND, EDIT, DELETE, REACT, PIN)
-OPTIONAL = {"send_message": ("content_type", "reply_to", "mentions"), "edit_message": ("mentions",)}
+OPTIONAL = {"send_message": ("content_type", "reply_to", "mentions", "attachments"), "edit_message": ("mentions",)}
 
 NO_TEXTS: tuple[Any, ...] = (None, 1, True, ["c"], {"c": 1})
 NO_SEQUENCES: tuple[Any, ...] = (None, "7", 0, -1, 1.0, True, [7], MAX_SEQUENCE + 1, 2**64)
@@ -52,6 +52,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "target": NO_SEQUENCES,
     "reply_to": NO_SEQUENCES,
     "mentions": (None, "u", 1, {"u": 1}, [1], ["u", None], [["u"]]),
+    "attachments": (None, "u", 1, {}, ["file"]),
     "action": (*NO_TEXTS, "", "ADD", "toggle", "x" * 10_000),
 }
 """Values that are refused, by field."""
@@ -95,6 +96,20 @@ class TestDrafts:
     def test_a_change_without_an_id_is_refused(self, frame: dict[str, Any]) -> None:
         with pytest.raises(BadFrame, match=r"^client_message_id must be "):
             parse(json.dumps({**frame, "client_message_id": ""}))
+
+    @pytest.mark.parametrize("wrong", [{"surprise": 1}, {"content": 7}, {"attachments": ["file"]}])
+    def test_a_refusal_tells_what_it_is_about(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(BadFrame) as refusal:
+            parse(json.dumps({**SEND, **wrong}))
+        assert refusal.value.about == {name: SEND[name] for name in ("client_message_id", "chat_id")}
+
+    def test_what_cannot_be_an_id_is_not_repeated(self) -> None:
+        with pytest.raises(BadFrame) as refusal:
+            parse(json.dumps({**SEND, "chat_id": 1, "client_message_id": "x" * 1_000}))
+        assert refusal.value.about == {}
+
+    def test_an_empty_list_of_attachments_says_nothing(self) -> None:
+        assert parse(json.dumps({**SEND, "attachments": []})) == parse(json.dumps(SEND))
 
     def test_a_long_name_of_an_unknown_field_is_cut(self) -> None:
         with pytest.raises(BadFrame, match=r"^x{64} is not a field of pin$"):
@@ -246,6 +261,18 @@ class TestErrors:
         assert json.loads(payload)["code"] == "internal_error"
         assert b"arn:aws" not in payload
         assert "arn:aws" in caplog.text
+
+    def test_an_unexpected_error_is_logged_with_its_traceback(self, caplog: pytest.LogCaptureFixture) -> None:
+        def break_down() -> None:
+            raise KeyError("marks")
+
+        try:
+            break_down()
+        except KeyError as error:
+            payload = frames.failed(as_parley_error(error)).payload
+        assert json.loads(payload)["code"] == "internal_error"
+        assert b"marks" not in payload
+        assert "break_down" in caplog.text
 
     def test_an_error_says_whether_a_retry_may_help(self) -> None:
         frame = json.loads(frames.failed(StoreUnavailable(), client_message_id="c", chat_id="x").payload)

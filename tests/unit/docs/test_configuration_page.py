@@ -33,6 +33,10 @@ def reads(path: Path) -> Iterator[tuple[str, str, str | None]]:
                 default = rest[-1] if rest and method not in ("required", "key_ring", "url") else None
             case ast.Call(ast.Attribute(ast.Attribute(_, "environ"), "get"), [ast.Constant(str(name)), *rest]):
                 method, default = "get", rest[0] if rest else None
+            case ast.Call(ast.Attribute(ast.Name("env"), "limit"), [ast.Constant(str(limit))], keywords):
+                for keyword in keywords:
+                    yield f"{limit}_{str(keyword.arg).upper()}", "limit", ast.unparse(keyword.value)
+                continue
             case _:
                 continue
         yield name, method, str(default.value) if isinstance(default, ast.Constant) else None

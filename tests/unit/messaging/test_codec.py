@@ -8,11 +8,11 @@ import pytest
 
 from chats.domain import Command, CommandType, Role
 from chats.errors import ChatNotFound
-from foundation.kernel.errors import Invalid, Malformed, ParleyError, catalogue
+from foundation.kernel.errors import Invalid, Malformed, Overloaded, ParleyError, catalogue
 from foundation.kernel.ids import ChatId, ConnectionId, MessageId, UserId
 from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from messaging.domain import Action, Draft, Kind, Message, Sent
-from messaging.errors import InvalidDraft, Overloaded
+from messaging.errors import InvalidDraft
 from messaging.services import codec
 from messaging.services.codec import UnknownForm, answer_from_wire, answer_to_wire, draft_from_wire, draft_to_wire
 from messaging.services.committer import Committer

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from messaging.errors import Overloaded
+from foundation.kernel.errors import Overloaded
 from messaging.services import group_reader
 from messaging.services.group_reader import GroupReader
 

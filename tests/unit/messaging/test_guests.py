@@ -5,9 +5,9 @@ import orjson
 import pytest
 
 from chats.errors import ChatNotFound
+from foundation.kernel.errors import Overloaded
 from foundation.kernel.ids import ChatId, MessageId, UserId
 from messaging.domain import Draft, Message, Sent
-from messaging.errors import Overloaded
 from messaging.services import codec, guests
 from messaging.services.guests import MAX_ANSWERS_BYTES, Guests
 from messaging.services.queues import PendingDraft
