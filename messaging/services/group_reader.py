@@ -66,6 +66,12 @@ class GroupReader(Generic[K, Q, A]):
 
     async def _serve(self, key: K) -> None:
         """Read until no question waits. Each read queues behind those of other keys."""
+        try:
+            await self._serve_waiting(key)
+        finally:
+            del self._tasks[key]
+
+    async def _serve_waiting(self, key: K) -> None:
         while key in self._waiting:
             async with self._slots:
                 asked = self._take(key)
@@ -79,7 +85,6 @@ class GroupReader(Generic[K, Q, A]):
                     future.set_exception(copy(answer))
                 else:
                     future.set_result(answer)
-        del self._tasks[key]
 
     def _take(self, key: K) -> list[tuple[Q, "asyncio.Future[A]"]]:
         """The questions of the next read. The others keep their order."""

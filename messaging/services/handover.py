@@ -28,7 +28,7 @@ from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId
 from messaging.services import codec, metrics
 from messaging.services.homes import Homes
-from messaging.services.queues import GUEST, HANDED, OWN, Path, PendingDraft, fallback
+from messaging.services.queues import HANDED, OWN, Path, PendingDraft, fallback
 
 MAX_DRAFTS = 49
 """As many as one transaction holds."""
@@ -317,7 +317,7 @@ class HandOver:
 
     def _wait_for(self, queue: HandOverQueue, drafts: Iterable[PendingDraft]) -> None:
         """Wait for drafts of this process; those of other processes have an order of their own."""
-        awaited = {pending for pending in drafts if pending.path is not GUEST and not pending.future.done()}
+        awaited = {pending for pending in drafts if pending.is_of_a_client_here and not pending.future.done()}
         queue.earlier |= awaited
         for pending in awaited:
             pending.on_done(partial(self._on_done, queue, pending))

@@ -95,7 +95,10 @@ class Homes:
         metrics.HOMES_CHANGES.inc()
         metrics.HOMES.set(len(names))
         for on_change in self._listeners:
-            on_change()
+            try:
+                on_change()
+            except Exception:
+                log.exception("a change of the list of homes is not followed")
 
 
 def gateway_of(name: str) -> str:
@@ -169,6 +172,10 @@ class HomeRegistration:
                 names = await self._store.refresh(name, former=former)
         except (StoreUnavailable, TimeoutError) as error:
             log.info("the list of homes is not refreshed: %r", error)
+            self._homes.expire()
+        except Exception:
+            # The process must stay in the list, or another takes over its chats beside it.
+            log.exception("the list of homes is not refreshed")
             self._homes.expire()
         else:
             self._former -= former

@@ -54,6 +54,11 @@ class PendingDraft:
     path: Path = OWN
     when_stored: list[Callable[[], None]] | None = None
 
+    @property
+    def is_of_a_client_here(self) -> bool:
+        """Also another process's draft that a client sent again through this one, and whose next follow it."""
+        return self.path is not GUEST or any(repeat.path is not GUEST for repeat in self.repeats)
+
     def on_stored(self, call: Callable[[], None]) -> None:
         """Call a function when the draft is stored and its event is handed to Kafka's client."""
         if self.when_stored is None:

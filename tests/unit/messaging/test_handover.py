@@ -494,6 +494,18 @@ class TestHomesThatMove:
         await turn()
         assert process.sent == [ids(drafts)]
 
+    async def test_nor_unless_a_client_sent_them_again_here(self, process: Process) -> None:
+        guest = process.pending()
+        guest.path = GUEST
+        guest.repeats.append(process.pending())
+        process.committer.enqueue(guest)
+        drafts = process.submit()
+        await turn()
+        assert process.sent == []
+        process.committer.store(guest)
+        await turn()
+        assert process.sent == [ids(drafts)]
+
     async def test_what_waits_is_committed_here_once_the_home_is_here(self, process: Process) -> None:
         first = process.submit()
         await turn()

@@ -1,9 +1,13 @@
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from time import monotonic
 
+import pytest
+
 from foundation.kernel.ids import ChatId
 from foundation.stores.errors import StoreUnavailable
+from messaging.services import homes as homes_module
 from messaging.services.homes import LIST_TTL, HomeRegistration, Homes
 
 CHATS = [ChatId(f"chat_{number}") for number in range(3_000)]
@@ -123,6 +127,20 @@ class FakeList:
         return list(self.names)
 
 
+def fail() -> None:
+    raise ZeroDivisionError
+
+
+class BrokenOnceList(FakeList):
+    is_broken = True
+
+    async def refresh(self, name: str | None, *, former: Iterable[str] = ()) -> list[str]:
+        if self.is_broken:
+            self.is_broken = False
+            raise RuntimeError("boom")
+        return await super().refresh(name, former=former)
+
+
 class TestRegistration:
     async def test_a_process_that_starts_while_redis_is_away_is_no_home_until_it_has_a_list(self) -> None:
         store, homes = FakeList(), Homes(is_alone=False)
@@ -192,3 +210,20 @@ class TestRegistration:
         await registration.refresh()
         await registration.leave()
         assert homes.is_alone
+
+    async def test_an_unexpected_error_does_not_take_the_process_off_the_list(
+        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(homes_module, "REFRESH_EVERY", 0.001)
+        store, homes, refreshed = BrokenOnceList(), Homes(is_alone=False), asyncio.Event()
+        homes.subscribe(fail)
+        homes.subscribe(refreshed.set)
+        registration = HomeRegistration(homes, store)
+        registration.enter("a:1")
+        running = asyncio.create_task(registration.run())
+        await asyncio.wait_for(refreshed.wait(), 10)
+        registration.stop()
+        await running
+        assert homes.names == ("a:1",)
+        assert "boom" in caplog.text
+        assert "ZeroDivisionError" in caplog.text
