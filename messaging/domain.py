@@ -171,8 +171,8 @@ class Draft:
         return self.kind is not Kind.MESSAGE
 
     @property
-    def ends_batch(self) -> bool:
-        """Whether drafts behind this one are read after it is stored: it may change who is a member."""
+    def may_change_members(self) -> bool:
+        """Whether it may change who is a member: drafts behind it are read after it is stored."""
         return self.kind is Kind.NOTICE
 
     @property

@@ -8,7 +8,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from channels.consumer import AsyncConsumer
 from channels.exceptions import StopConsumer
@@ -97,11 +97,12 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             self._write, extension=self._extension, on_overflow=lambda: self.end(Close.TOO_SLOW)
         )
         self.deliver = self._outbox.put
-        if hello.token is None or not self._is_from_allowed_origin(hello):
+        token = hello.token
+        if token is None or not self._is_from_allowed_origin(hello):
             await self._refuse()
         try:
-            self._parts.pace.require(hello.token or "")
-            self._caller = await self._parts.verify(hello.token or "")
+            self._parts.pace.require(token)
+            self._caller = await self._parts.verify(token)
         except ParleyError as error:
             await self.send({"type": "websocket.accept", "subprotocol": hello.subprotocol})
             await self._refuse(handshake.close_code_for(error))
@@ -219,7 +220,8 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             raise Unauthenticated("The token is another session's")
         return caller
 
-    async def _refuse(self, close: Close = Close.UNAUTHENTICATED) -> None:
+    async def _refuse(self, close: Close = Close.UNAUTHENTICATED) -> NoReturn:
+        """Close, and end the consumer: raises `StopConsumer`."""
         self._is_closed = True
         await self.send({"type": "websocket.close", "code": int(close)})
         raise StopConsumer

@@ -380,10 +380,10 @@ class Committer:
         def on_delivered(positions: Iterable[int], error: EventLogUnavailable | None) -> None:
             answered = [unanswered.pop(position) for position in positions if position in unanswered]
             # A change of members is answered anyway: its repetition would be refused, and the event follows later.
-            succeeded = answered if error is None else [each for each in answered if each[0].draft.ends_batch]
+            succeeded = answered if error is None else [each for each in answered if each[0].draft.may_change_members]
             self.succeed(succeeded)
             if error is not None:
-                self.fail([pending for pending, _ in answered if not pending.draft.ends_batch], error)
+                self.fail([pending for pending, _ in answered if not pending.draft.may_change_members], error)
 
         def report(positions: Iterable[int], error: EventLogUnavailable | None) -> None:
             """Called on the producer's thread."""

@@ -126,7 +126,7 @@ class MembershipCache:
         if not draft.is_folded:
             return False
         counter = self.find_counter(draft.chat_id)
-        return draft.ends_batch or (draft.reply_to or 0) > (0 if counter is None else counter.sequence)
+        return draft.may_change_members or (draft.reply_to or 0) > (0 if counter is None else counter.sequence)
 
     def forget(self, chat_id: ChatId) -> None:
         self._chats.pop(chat_id, None)
@@ -285,7 +285,7 @@ class Ingest:
     def _finish(self, part: _Part, result: WriteResult) -> None:
         """The part is committed: remember where its chat stands, and answer its drafts."""
         chat_id, last = part.batch.chat_id, part.batch.drafts[-1].draft
-        if last.ends_batch:
+        if last.may_change_members:
             self.cache.forget(chat_id)
         else:
             self.cache.advance(chat_id, part.after)

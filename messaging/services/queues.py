@@ -109,7 +109,7 @@ class ChatQueue:
     def is_changing(self) -> bool:
         """Whether a draft on its way to the store may change who is a member."""
         last = self.verified or self.committing
-        return bool(last) and last[-1].draft.ends_batch
+        return bool(last) and last[-1].draft.may_change_members
 
     @property
     def is_committable(self) -> bool:
@@ -370,7 +370,7 @@ class _QueueShare:
             if draft.needs_read:
                 cost += draft.extra_items + (draft.target is not None and draft.target not in self._targets)
             # A transaction cannot write one item twice: a command and pins may both write the chat.
-            if spent + cost > room or (draft.ends_batch and self._has_pins):
+            if spent + cost > room or (draft.may_change_members and self._has_pins):
                 self._next = None
                 break
             spent += cost
@@ -378,7 +378,7 @@ class _QueueShare:
             self._has_pins = self._has_pins or draft.kind is Kind.PIN
             if draft.target is not None:
                 self._targets.add(draft.target)
-            self._next = None if draft.ends_batch else next(self._drafts, None)
+            self._next = None if draft.may_change_members else next(self._drafts, None)
         return spent if self.count else 0
 
 
