@@ -149,7 +149,8 @@ class Hub:
             log.info("a connection is left to expire: %s", error.detail)
 
     async def drain(self, *, spread: float = DRAIN_SPREAD) -> None:
-        """For the end of the process: let all clients move on, then stop."""
+        """For the end of the process: take no new socket, let all clients move on, then stop."""
+        self.draining = True
         sockets = await self._move_clients(spread)
         try:
             async with self._registry_lock:
@@ -160,8 +161,7 @@ class Hub:
             task.cancel()
 
     async def _move_clients(self, spread: float) -> list[Socket]:
-        """Take no new socket, and close every one, spread over a few seconds so that not all reconnect at once."""
-        self.draining = True
+        """Close every socket while this gateway drains, spread over a few seconds so that not all reconnect at once."""
         sockets = list(self._sockets.values())
         random.shuffle(sockets)
         for socket in sockets:
