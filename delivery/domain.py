@@ -40,6 +40,10 @@ class Marks:
         """Later messages are unread. Members whose clients send no read marks have read what has arrived."""
         return self.acked if self.read is None else self.read
 
+    def of(self, mark: Mark) -> int:
+        """Where this mark itself stands."""
+        return (self.read or 0) if mark is Mark.READ else self.acked
+
     def covers(self, mark: Mark, sequence: int) -> bool:
         """Whether nothing is to be written for this mark."""
         if mark is Mark.READ:

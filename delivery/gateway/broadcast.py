@@ -49,7 +49,7 @@ class Broadcast:
             receivers = await self._audience.connections_of([(each.chat_id, each.except_user) for each in frames])
             by_gateway: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for each, connection_ids in zip(frames, receivers, strict=True):
-                for gateway_id, ids in _by_gateway(connection_ids).items():
+                for gateway_id, ids in _by_gateway(connection_ids or []).items():
                     by_gateway[gateway_id].append({"connection_ids": ids, "frame": each.frame})
             if by_gateway:
                 await self._audience.publish(
@@ -59,7 +59,9 @@ class Broadcast:
             PUBLISHED.labels("dropped").inc(len(frames))
             log.info("%d live frames are dropped: %s", len(frames), error.detail)
         else:
-            PUBLISHED.labels("published").inc(len(frames))
+            without_members = receivers.count(None)
+            PUBLISHED.labels("dropped").inc(without_members)
+            PUBLISHED.labels("published").inc(len(frames) - without_members)
 
 
 def _by_gateway(connection_ids: list[str]) -> dict[str, list[str]]:

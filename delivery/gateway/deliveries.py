@@ -17,10 +17,9 @@ from prometheus_client import Counter
 from redis.exceptions import RedisError
 
 from delivery.gateway.broadcast import LIVE
-from delivery.gateway.closing import Close
 from delivery.gateway.frames import Frame, Messages, Plain, coalesce, plain
 from delivery.gateway.live import LiveUpdates
-from delivery.gateway.sockets import Socket
+from delivery.gateway.sockets import Socket, deliver_or_end
 from delivery.stores.connections import deliver_channel
 from foundation.kernel.tracing import trace_id_of
 
@@ -142,15 +141,8 @@ class Deliveries:
         return delivered_to
 
     def _write(self, socket: Socket, ready: Iterable[Frame]) -> bool:
-        """Close a socket that cannot be written to, and go on with the others; its client reconnects and syncs."""
-        try:
-            for frame in ready:
-                socket.deliver(frame)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this socket's alone
-            log.warning("a socket cannot be written to: %r", error)
-            socket.end(Close.RESTART)
-            return False
-        return True
+        """Write up to the first frame that a socket does not take."""
+        return all(deliver_or_end(socket, frame) for frame in ready)
 
 
 def group_by_connection(

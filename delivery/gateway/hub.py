@@ -23,7 +23,7 @@ from delivery.gateway.coalescer import Coalescer
 from delivery.gateway.control import ControlNotice
 from delivery.gateway.deliveries import Deliveries
 from delivery.gateway.live import LiveUpdates
-from delivery.gateway.sockets import Socket
+from delivery.gateway.sockets import Socket, deliver_or_end
 from delivery.stores.connections import ConnectionRegistry, Registration
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import SessionId, UserId
@@ -149,7 +149,8 @@ class Hub:
             log.info("a connection is left to expire: %s", error.detail)
 
     async def drain(self, *, spread: float = DRAIN_SPREAD) -> None:
-        """For the end of the process: let all clients move on, then stop."""
+        """For the end of the process: take no new socket, let all clients move on, then stop."""
+        self.draining = True
         sockets = await self._move_clients(spread)
         try:
             async with self._registry_lock:
@@ -160,8 +161,7 @@ class Hub:
             task.cancel()
 
     async def _move_clients(self, spread: float) -> list[Socket]:
-        """Take no new socket, and close every one, spread over a few seconds so that not all reconnect at once."""
-        self.draining = True
+        """Close every socket while this gateway drains, spread over a few seconds so that not all reconnect at once."""
         sockets = list(self._sockets.values())
         random.shuffle(sockets)
         for socket in sockets:
@@ -317,4 +317,4 @@ class Hub:
         loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
         spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
         for socket in sockets:
-            loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret
+            loop.call_later(random.uniform(0, spread), deliver_or_end, socket, notice)  # noqa: S311 - not a secret

@@ -7,8 +7,9 @@ A read mark of who hides it is published as `hidden`: it is for the person's own
 import asyncio
 import logging
 import time
+from collections import Counter as Counts
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from prometheus_client import Counter
@@ -16,14 +17,16 @@ from prometheus_client import Counter
 from delivery.domain import Mark, Marks
 from delivery.gateway.broadcast import Broadcast, LiveFrame
 from delivery.gateway.frames import Frame, shared
-from delivery.gateway.sockets import Socket
+from delivery.gateway.sockets import Socket, deliver_or_end
 from delivery.services.privacy import PrivacySettings
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import ChatId, UserId
 
 log = logging.getLogger(__name__)
 
-DROPPED = Counter("parley_receipts_dropped_total", "Chats whose receipts were not published: too many wait.")
+DROPPED = Counter(
+    "parley_receipts_dropped_total", "Chats whose receipts were not published: too many wait, or settings are not read."
+)
 
 INTERVAL = 1.0
 TICK = 0.05
@@ -31,6 +34,8 @@ SPREAD_TICKS = 8
 MIN_CHATS_PER_TICK = 8
 """Of many chats that are due, each tick publishes an eighth: messages do not wait behind the receipts of all."""
 MAX_CHATS = 20_000
+# Of a chat whose readers' settings cannot be read, one each `INTERVAL`.
+MAX_ATTEMPTS = 10
 HIDDEN = "hidden"
 
 Marked = Mapping[str, Any]
@@ -48,30 +53,54 @@ class LiveReceipts:
         self._monotonic = monotonic
         self._waiting: dict[ChatId, dict[UserId, Marks]] = {}
         self._published: OrderedDict[ChatId, float] = OrderedDict()
+        # How often in a row the receipts of a chat could not be published.
+        self._failures: Counts[ChatId] = Counts()
         self._publisher: asyncio.Task[None] | None = None
 
     def note(self, user_id: UserId, chat_id: ChatId, marks: Marks) -> None:
         """A mark has moved. Bounded: beyond `MAX_CHATS`, receipts are left to be read."""
-        if chat_id not in self._waiting:
-            if len(self._waiting) >= MAX_CHATS:
-                DROPPED.inc()
-                return
-            self._waiting[chat_id] = {}
-            if self._publisher is None:
-                self._publisher = asyncio.ensure_future(self._publish_while_waiting())
-        waiting = self._waiting[chat_id]
-        waiting[user_id] = marks.merged(waiting.get(user_id, marks))
+        self._wait(chat_id, {user_id: marks})
+        if self._publisher is None:
+            self._publisher = asyncio.ensure_future(self._publish_while_waiting())
+
+    def _wait(self, chat_id: ChatId, marked: Mapping[UserId, Marks]) -> None:
+        if chat_id not in self._waiting and len(self._waiting) >= MAX_CHATS:
+            self._failures.pop(chat_id, None)
+            DROPPED.inc()
+            return
+        waiting = self._waiting.setdefault(chat_id, {})
+        for user_id, marks in marked.items():
+            waiting[user_id] = marks.merged(waiting.get(user_id, marks))
 
     async def _publish_while_waiting(self) -> None:
         while self._waiting:
             await asyncio.sleep(TICK)
+            due = self._take_due()
             try:
-                await self._publish(self._take_due())
+                await self._publish(due)
             except Unavailable as error:
-                log.info("receipts are not published: %s", error.detail)
+                log.info("the receipts of %d chats are not published yet: %s", len(due), error.detail)
+                self._retry(due)
             except Exception:
-                log.exception("receipts are not published")
+                log.exception("the receipts of %d chats are not published", len(due))
+                self._forget_failures(due)
+            else:
+                self._forget_failures(due)
         self._publisher = None
+
+    def _retry(self, due: Mapping[ChatId, Mapping[UserId, Marks]]) -> None:
+        """Let these wait for their next turn, beside what has moved meanwhile, or leave them to be read."""
+        for chat_id, marked in due.items():
+            self._failures[chat_id] += 1
+            if self._failures[chat_id] < MAX_ATTEMPTS:
+                self._wait(chat_id, marked)
+            else:
+                del self._failures[chat_id]
+                DROPPED.inc()
+
+    def _forget_failures(self, chat_ids: Iterable[ChatId]) -> None:
+        for chat_id in chat_ids if self._failures else ():
+            self._failures.pop(chat_id, None)
 
     def _take_due(self) -> dict[ChatId, dict[UserId, Marks]]:
         now = self._monotonic()
@@ -131,7 +160,7 @@ class ReceiptDelivery:
         for socket in sockets:
             viewer = socket.registration.user_id
             own = _for_viewer(frame, viewer, is_hiding=viewer in hiding) if viewer in personal else everyone
-            socket.deliver(own)
+            deliver_or_end(socket, own)
 
 
 def _for_viewer(frame: dict[str, Any], viewer: UserId, *, is_hiding: bool) -> Frame:

@@ -11,11 +11,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from chats.errors import ChatNotFound
 from delivery.gateway.broadcast import Broadcast, LiveFrame
 from delivery.gateway.frames import shared
-from delivery.gateway.sockets import Socket
+from delivery.gateway.sockets import Socket, deliver_or_end
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
 from foundation.stores.redis.limits import Charge, Limit, LocalRateLimiter
@@ -57,6 +58,8 @@ class TypingForwarder:
         self._by_connection: dict[ConnectionId, OrderedDict[ChatId, _Typing]] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._memberships: OrderedDict[tuple[ChatId, UserId], float] = OrderedDict()
+        # For as long as something is being forwarded.
+        self._locks: WeakValueDictionary[tuple[ChatId, UserId], asyncio.Lock] = WeakValueDictionary()
 
     def is_due(self, connection_id: ConnectionId, chat_id: ChatId, *, active: bool) -> bool:
         """Whether to forward this, and note it as forwarded: an end after a start, a start at most every two seconds.
@@ -83,10 +86,12 @@ class TypingForwarder:
         return True
 
     async def forward(self, user_id: UserId, chat_id: ChatId, *, active: bool) -> None:
-        """Tell the other members. Raises `ChatNotFound` for who is none."""
-        await self._require_member(chat_id, user_id)
-        frame = {"type": "typing", "chat_id": chat_id, "user_id": user_id, "active": active}
-        await self._broadcast.send(LiveFrame(chat_id, frame, except_user=user_id))
+        """Tell the other members, in the order of the calls for this user. Raises `ChatNotFound` for who is none."""
+        lock = self._locks.setdefault((chat_id, user_id), asyncio.Lock())
+        async with lock:
+            await self._require_member(chat_id, user_id)
+            frame = {"type": "typing", "chat_id": chat_id, "user_id": user_id, "active": active}
+            await self._broadcast.send(LiveFrame(chat_id, frame, except_user=user_id))
 
     def end(self, connection_id: ConnectionId, user_id: UserId) -> None:
         """The connection is gone: nobody is typing there any more."""
@@ -165,4 +170,4 @@ class TypingDelivery:
 def _write(frame: dict[str, Any], sockets: Collection[Socket]) -> None:
     encoded = shared(frame)
     for socket in sockets:
-        socket.deliver(encoded)
+        deliver_or_end(socket, encoded)

@@ -31,6 +31,7 @@ LINGER = 0.02
 CLOSE_TIMEOUT = 5.0
 # Pauses before marks are written again that the store did not take; clients hear of what fails after the last.
 RETRY_AFTER = (1.0, 2.0, 4.0, 8.0)
+PAUSE_AFTER_FAILURE = 1.0
 # Messages wait in the store behind what is written together.
 PAIRS_PER_WRITE = 16
 CONCURRENT_WRITES = 32
@@ -131,6 +132,15 @@ class MarkBuffer:
             self._scheduler = asyncio.ensure_future(self._schedule())
 
     async def _schedule(self) -> None:
+        """Start writes until the end, whatever happens: nothing else would write what waits."""
+        while True:
+            try:
+                return await self._start_writes()
+            except Exception:
+                log.exception("marks are not written for a moment")
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)
+
+    async def _start_writes(self) -> None:
         """Keep as many batches in flight as the backlog needs, up to `CONCURRENT_WRITES`."""
         while True:
             self._collect_due()
@@ -216,7 +226,7 @@ class MarkBuffer:
         is_retried = self._retry(pair, unwritten)
         for claim, error in refused.items():
             if error is not None and not (is_retried and claim in unwritten):
-                claims[claim](error)
+                _refuse(claims[claim], error)
 
     def _retry(self, pair: Pair, claims: Claims) -> bool:
         """Let these marks wait for another write; False if there is none to come."""
@@ -240,6 +250,14 @@ def _drop_lowest(claims: Claims, mark: Mark) -> None:
         same = sorted(claim for claim in claims if claim[0] is mark and claim != NOTHING_READ)
         for claim in same[:-MAX_CLAIMS]:
             del claims[claim]
+
+
+def _refuse(on_refused: OnRefused, error: ParleyError) -> None:
+    """Whatever becomes of the answer, the other marks of the batch go on."""
+    try:
+        on_refused(error)
+    except Exception as failure:  # noqa: BLE001 - whatever it is, it is that client's alone
+        log.warning("a client is not told that a mark was refused: %r", failure)
 
 
 def _ignore(error: ParleyError) -> None:

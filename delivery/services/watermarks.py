@@ -31,7 +31,7 @@ WRITES_AT_ONCE = 4
 
 Claim = tuple[Mark, int]
 OnMoved = Callable[[UserId, ChatId, Marks], None]
-"""Called on the event loop with both marks, after one of them has moved."""
+"""Called on the event loop with both marks, after one of them has moved; sometimes again, when nothing has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,9 @@ class Watermarks:
     async def _advance(self, pair: Pair, mark: Mark, sequence: int, *, is_unread: bool) -> Marks:
         async with self._writing:
             marks = await self._store.advance(pair, mark, sequence, now=self._clock.now(), is_unread=is_unread)
-        if marks is None:
-            return Marks(read=sequence) if mark is Mark.READ else Marks(acked=sequence)
-        self._on_moved(*pair, marks)
+        # A write that was applied and not answered finds its own sequence when it is tried again.
+        if marks.of(mark) == sequence:
+            self._on_moved(*pair, marks)
         return marks
 
     async def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:

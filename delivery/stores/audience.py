@@ -5,6 +5,7 @@ that began before a removal and ended after it would bring the removed member ba
 """
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,8 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import redis.asyncio
 
 from delivery.stores.connections import MEMBERS_TTL, deliver_channel, members_key, user_key
+from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.redis.client import naming_failures
+from foundation.stores.redis.client import PROBE_KEY, PROBE_TTL, naming_failures
+
+log = logging.getLogger(__name__)
 
 MAX_LIVE_MEMBERS = 100
 LARGE_CAPACITY = 10_000
@@ -68,8 +72,11 @@ class Audience:
         # Chats that have more than `MAX_LIVE_MEMBERS`, and until when that is taken for granted.
         self._large: OrderedDict[ChatId, float] = OrderedDict()
 
-    async def connections_of(self, addressees: Sequence[Addressee]) -> list[list[str]]:
-        """The connections of each addressee, none for a chat of more than `MAX_LIVE_MEMBERS` members."""
+    async def connections_of(self, addressees: Sequence[Addressee]) -> list[list[str] | None]:
+        """The connections of each addressee, none for a chat of more than `MAX_LIVE_MEMBERS` members.
+
+        None instead of a list where the members cannot be read now.
+        """
         now = self._monotonic()
         asked = [addressee for addressee in dict.fromkeys(addressees) if self._large.get(addressee[0], now) <= now]
         found = dict(zip(asked, await self._look_up(asked), strict=True)) if asked else {}
@@ -82,9 +89,13 @@ class Audience:
         return [_ids(found.get(addressee, _LARGE)) for addressee in addressees]
 
     async def publish(self, payloads: Mapping[str, bytes]) -> None:
-        """Publish to each gateway in one round trip."""
+        """Publish to each gateway in one round trip.
+
+        The write before it fails on a replica, which would publish to nobody; the client then connects anew.
+        """
         with naming_failures():
             async with self._client.pipeline(transaction=False) as pipe:
+                pipe.expire(PROBE_KEY, PROBE_TTL)
                 for gateway_id, payload in payloads.items():
                     pipe.publish(deliver_channel(gateway_id), payload)
                 await pipe.execute()
@@ -98,23 +109,36 @@ class Audience:
         return found
 
     async def _look_up_uncached(self, addressees: Sequence[Addressee]) -> dict[Addressee, int | list[bytes]]:
-        """For chats that Redis does not know: their members are read from DynamoDB."""
+        """For chats that Redis does not know: their members are read from DynamoDB. Unknown if that fails."""
         chats = list(dict.fromkeys(chat_id for chat_id, _ in addressees))
-        members = dict(zip(chats, await asyncio.gather(*map(self._read_members, chats)), strict=True))
-        found: dict[Addressee, int | list[bytes]] = {
-            addressee: _LARGE for addressee in addressees if len(members[addressee[0]]) > MAX_LIVE_MEMBERS
-        }
-        users = {
-            (chat_id, user_id): [user_key(member) for member in members[chat_id] if member != user_id]
-            for chat_id, user_id in addressees
-            if (chat_id, user_id) not in found
-        }
+        members = dict(zip(chats, await asyncio.gather(*map(self._find_members, chats)), strict=True))
+        found: dict[Addressee, int | list[bytes]] = {}
+        asked: dict[Addressee, list[str]] = {}
+        for chat_id, user_id in addressees:
+            known = members[chat_id]
+            if known is None:
+                found[chat_id, user_id] = _UNKNOWN
+            elif len(known) > MAX_LIVE_MEMBERS:
+                found[chat_id, user_id] = _LARGE
+            elif keys := [user_key(member) for member in known if member != user_id]:
+                asked[chat_id, user_id] = keys
+            else:
+                found[chat_id, user_id] = []
         with naming_failures():
             async with self._client.pipeline(transaction=False) as pipe:
-                asked = [addressee for addressee, keys in users.items() if keys]
-                for addressee in asked:
-                    pipe.sunion(users[addressee])
+                for keys in asked.values():
+                    pipe.sunion(keys)
                 return found | dict(zip(asked, await pipe.execute(), strict=True))
+
+    async def _find_members(self, chat_id: ChatId) -> Sequence[UserId] | None:
+        """None if they cannot be read: one chat does not keep the others from their connections."""
+        try:
+            return await self._read_members(chat_id)
+        except Unavailable as error:
+            log.info("the members of a chat are not read: %s", error.detail)
+        except Exception:
+            log.exception("the members of a chat are not read")
+        return None
 
     async def _read_members(self, chat_id: ChatId) -> Sequence[UserId]:
         until, members = self._local.get(chat_id, (0.0, ()))
@@ -135,5 +159,7 @@ class Audience:
             self._large.popitem(last=False)
 
 
-def _ids(answer: int | list[bytes]) -> list[str]:
-    return [] if isinstance(answer, int) else [item.decode() for item in answer]
+def _ids(answer: int | list[bytes]) -> list[str] | None:
+    if isinstance(answer, int):
+        return None if answer == _UNKNOWN else []
+    return [item.decode() for item in answer]

@@ -85,12 +85,10 @@ class WatermarkStore:
         items = await self._database.query_all(LIST_DELIVERY_STATES, user_id)
         await self._database.batch_delete(ERASE_DELIVERY_STATES, [(user_id, item.chat_id) for item in items])
 
-    async def advance(
-        self, pair: Pair, mark: Mark, sequence: int, *, now: datetime, is_unread: bool = False
-    ) -> Marks | None:
-        """Move one mark up to `sequence`; None when it stands there or beyond already. Costs one write unit.
+    async def advance(self, pair: Pair, mark: Mark, sequence: int, *, now: datetime, is_unread: bool = False) -> Marks:
+        """Move one mark up to `sequence`, if it is not there or beyond already. Return what is stored then.
 
-        `is_unread`: a read mark that does not exist becomes 0.
+        Costs one write unit. `is_unread`: a read mark that does not exist becomes 0.
         """
         user_id, chat_id = pair
         pattern = _UPDATES[mark]
@@ -107,11 +105,13 @@ class WatermarkStore:
             "ConditionExpression": pattern.condition,
             "ExpressionAttributeValues": values,
             "ReturnValues": "ALL_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
             return _marks(await self._database.update_raw(pattern, request))
-        except ConditionFailed:
-            return None
+        except ConditionFailed as error:
+            # An engine that does not show the item has told this much.
+            return _marks(error.item or {mark: {"N": str(sequence)}})
 
 
 def _marks(item: RawItem) -> Marks:

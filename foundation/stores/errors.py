@@ -42,7 +42,14 @@ class EndpointUnusable(StoreUnavailable):
 
 
 class ConditionFailed(Exception):
-    """The condition of a write was not met. The caller translates it."""
+    """The condition of a write was not met. The caller translates it.
+
+    `item` is the stored state, if the request asked for it.
+    """
+
+    def __init__(self, item: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.item = item
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,23 @@ class TestOnTheEventLoop:
         assert [item["sequence"] for item in page.items] == [{"N": "1"}, {"N": "2"}]
         assert page.more
 
+    async def test_an_update_whose_condition_fails_shows_the_item_if_asked(self, on_loop: AsyncDatabase) -> None:
+        await on_loop.put(p.PUT_COUNTER, CounterModel(chat_id="chat", sequence_counter=4))
+        request = {
+            "TableName": on_loop.table_name(CounterModel),
+            "Key": {"chat_id": {"S": "chat"}},
+            "UpdateExpression": "SET sequence_counter = :to",
+            "ConditionExpression": "sequence_counter < :to",
+            "ExpressionAttributeValues": {":to": {"N": "4"}},
+        }
+        with pytest.raises(ConditionFailed) as failed:
+            await on_loop.update_raw(p.MOVE_COUNTER, request)
+        assert failed.value.item is None
+        with pytest.raises(ConditionFailed) as failed:
+            await on_loop.update_raw(p.MOVE_COUNTER, {**request, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"})
+        assert failed.value.item is not None
+        assert failed.value.item["sequence_counter"] == {"N": "4"}
+
     async def test_concurrent_reads_get_each_their_own_answer(self, on_loop: AsyncDatabase) -> None:
         names = [f"user{number:02}" for number in range(50)]
         await on_loop.transact_once([on_loop.putting(p.ADD_USER, user(name)) for name in names])

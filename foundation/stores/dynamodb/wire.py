@@ -96,6 +96,7 @@ class EngineFailure(Exception):
         self.status = status
         self.code = str(details.get("__type", "Unknown")).rpartition("#")[2]
         self.message = str(details.get("message") or details.get("Message") or "")
+        self.item: dict[str, Any] | None = details.get("Item")
         self.reasons: list[dict[str, Any]] = details.get("CancellationReasons") or []
         super().__init__(f"{self.code}: {self.message}")
 
@@ -346,7 +347,7 @@ def _details(answer: bytes) -> dict[str, Any]:
 def _named(error: EngineFailure, operation: str) -> Exception:
     code = error.code
     if code == "ConditionalCheckFailedException":
-        return ConditionFailed()
+        return ConditionFailed(error.item)
     if code == "TransactionCanceledException":
         return TransactionCancelled([_reason(raw) for raw in error.reasons])
     if code in _THROTTLES:

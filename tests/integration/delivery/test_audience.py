@@ -10,7 +10,7 @@ from delivery.stores.audience import MAX_LIVE_MEMBERS, Audience
 from delivery.stores.connections import ConnectionRegistry, Registration
 from delivery.stores.presence import PresenceStore
 from foundation.kernel.ids import ChatId, ConnectionId, SessionId, UserId
-from foundation.stores.errors import StoreUnavailable
+from foundation.stores.errors import StoreUnavailable, Throttled
 from foundation.stores.redis.client import RedisOptions, connect_async
 
 ADA, BOB = UserId("ada"), UserId("bob")
@@ -37,9 +37,12 @@ class Chats:
             LARGE: [UserId(str(number)) for number in range(MAX_LIVE_MEMBERS + 1)],
         }
         self.reads: list[ChatId] = []
+        self.failures: dict[ChatId, Exception] = {}
 
     async def list_members(self, chat_id: ChatId) -> Sequence[UserId]:
         self.reads.append(chat_id)
+        if chat_id in self.failures:
+            raise self.failures[chat_id]
         return self.members.get(chat_id, [])
 
 
@@ -51,7 +54,7 @@ class TestAudience:
         await registry.register([registration(ADA, "1"), registration(ADA, "2"), registration(BOB, "3")])
         for _ in range(2):
             everyone, others = await audience.connections_of([(SMALL, None), (SMALL, ADA)])
-            assert (sorted(everyone), others) == (["gw.1", "gw.2", "gw.3"], ["gw.3"])
+            assert (sorted(everyone or []), others) == (["gw.1", "gw.2", "gw.3"], ["gw.3"])
         assert chats.reads == [SMALL]
 
     async def test_members_that_were_read_are_not_written_to_the_cache_of_everybody(
@@ -81,6 +84,30 @@ class TestAudience:
     async def test_a_chat_without_members_or_connections_has_none(self, client: "redis.asyncio.Redis") -> None:
         audience = Audience(client, list_members=Chats().list_members)
         assert await audience.connections_of([(ChatId("gone"), None), (SMALL, None)]) == [[], []]
+
+    @pytest.mark.parametrize("failure", [Throttled("over capacity"), ZeroDivisionError()])
+    async def test_a_chat_whose_members_cannot_be_read_costs_no_other_its_audience(
+        self, client: "redis.asyncio.Redis", failure: Exception
+    ) -> None:
+        chats, other = Chats(), ChatId("other")
+        chats.failures[other] = failure
+        audience = Audience(client, list_members=chats.list_members)
+        await ConnectionRegistry(client, gateway_id="gw").register([registration(BOB, "3")])
+        found = await audience.connections_of([(other, None), (SMALL, None), (other, ADA), (LARGE, None)])
+        assert found == [None, ["gw.3"], None, []]
+
+    async def test_nothing_is_published_at_a_replica_whose_subscribers_are_elsewhere(
+        self, client: "redis.asyncio.Redis", redis_client: "redis.Redis"
+    ) -> None:
+        audience = Audience(client, list_members=Chats().list_members)
+        await audience.publish({"gw": b"{}"})
+        redis_client.replicaof("127.0.0.1", "1")
+        try:
+            with pytest.raises(StoreUnavailable):
+                await audience.publish({"gw": b"{}"})
+        finally:
+            redis_client.replicaof("NO", "ONE")
+        await audience.publish({"gw": b"{}"})
 
     async def test_without_redis_it_says_so(self) -> None:
         away = connect_async(RedisOptions(url="redis://127.0.0.1:1/0"))

@@ -54,10 +54,12 @@ class TestMarks:
         assert {chat: marks.delivered for chat, marks in (await watermarks.of(bob, one, two)).items()} == {one: 7}
 
     @pytest.mark.parametrize("mark", Mark)
-    async def test_an_older_or_equal_one_moves_nothing(self, watermarks: Watermarks, mark: Mark) -> None:
+    async def test_an_older_or_equal_one_moves_nothing_and_tells_what_is_stored(
+        self, watermarks: Watermarks, mark: Mark
+    ) -> None:
         pair = ids.user(), ids.chat()
-        moved = [await watermarks.advance(pair, mark, sequence, now=NOW) for sequence in (5, 5, 4, 6)]
-        assert [marks is not None for marks in moved] == [True, False, False, True]
+        stored = [await watermarks.advance(pair, mark, sequence, now=NOW) for sequence in (5, 5, 4, 6)]
+        assert [marks.of(mark) for marks in stored] == [5, 5, 5, 6]
         assert (await watermarks.get(*pair)).delivered == 6
 
     async def test_each_moves_alone_and_the_write_tells_both(self, watermarks: Watermarks) -> None:
@@ -65,7 +67,7 @@ class TestMarks:
         assert await watermarks.advance(pair, Mark.READ, 4, now=NOW) == Marks(acked=0, read=4)
         assert await watermarks.advance(pair, Mark.ACKED, 3, now=NOW) == Marks(acked=3, read=4)
         assert await watermarks.advance(pair, Mark.ACKED, 9, now=NOW) == Marks(acked=9, read=4)
-        assert await watermarks.advance(pair, Mark.READ, 2, now=NOW) is None
+        assert await watermarks.advance(pair, Mark.READ, 2, now=NOW) == Marks(acked=9, read=4)
         assert await watermarks.get(*pair) == Marks(acked=9, read=4)
 
     async def test_the_highest_of_many_simultaneous_ones_of_both_kinds_remain(self, watermarks: Watermarks) -> None:

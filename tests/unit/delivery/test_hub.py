@@ -300,6 +300,16 @@ class TestDraining:
         made.require_open()
         await made._moving
 
+    async def test_a_gateway_that_is_resumed_right_after_it_was_drained_stays_open(self) -> None:
+        socket = FakeSocket("one")
+        made = hub_of(socket)
+        made._follow(ControlNotice(drained=made.gateway_id))
+        made._follow(ControlNotice(resumed=made.gateway_id))
+        assert made._moving is not None
+        await made._moving
+        made.require_open()
+        assert socket.closed == []
+
 
 class TestSuspensions:
     async def _hear(self, made: Hub, *notices: ControlNotice) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -228,6 +229,41 @@ async def test_marks_that_cannot_be_written_are_refused_in_the_end(monkeypatch: 
     put(buffer, chat_id, 2)
     await buffer.close()
     assert store.written == {(USER, chat_id): Marks(acked=2)}
+
+
+async def test_a_client_that_cannot_be_told_of_a_refusal_costs_no_other_its_mark(monkeypatch: Any) -> None:
+    monkeypatch.setattr(mark_buffer, "RETRY_AFTER", (0.0,))
+    store = SlowWatermarks()
+    store.released.set()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    broken, other = chats(2)
+    buffer._failures[USER, broken] = len(mark_buffer.RETRY_AFTER)
+    store.fails = 1
+    buffer.put(USER, broken, Mark.ACKED, 1, on_refused=Mock(side_effect=ConnectionResetError))
+    put(buffer, other, 1)
+    await until(lambda: bool(store.written))
+    await buffer.close()
+    assert store.written == {(USER, other): Marks(acked=1)}
+
+
+async def test_writing_goes_on_after_an_unexpected_failure(monkeypatch: Any) -> None:
+    monkeypatch.setattr(mark_buffer, "PAUSE_AFTER_FAILURE", 0.0)
+    store = SlowWatermarks()
+    store.released.set()
+    buffer = MarkBuffer(cast(Watermarks, store))
+    collect, failures = buffer._collect_due, [ZeroDivisionError(), ZeroDivisionError()]
+
+    def fail_at_first() -> None:
+        if failures:
+            raise failures.pop()
+        collect()
+
+    monkeypatch.setattr(buffer, "_collect_due", fail_at_first)
+    (chat_id,) = chats(1)
+    put(buffer, chat_id, 1)
+    await until(lambda: bool(store.written))
+    await buffer.close()
+    assert store.written == {(USER, chat_id): Marks(acked=1)}
 
 
 async def test_an_acknowledgement_that_is_written_again_still_begins_the_read_mark(monkeypatch: Any) -> None:

@@ -1,18 +1,21 @@
 """Receipts: gathered once a second and chat, and delivered as each viewer may see them."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 from unittest.mock import Mock
 
 import orjson
+import pytest
 
 from accounts.domain import Visibility
 from delivery.domain import Marks
 from delivery.gateway import receipts
 from delivery.gateway.broadcast import Broadcast, LiveFrame
+from delivery.gateway.closing import Close
 from delivery.gateway.receipts import LiveReceipts, ReceiptDelivery
 from delivery.services.privacy import PrivacySettings
+from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import ChatId, UserId
 
 ADA, BOB, EVE = UserId("ada"), UserId("bob"), UserId("eve")
@@ -20,15 +23,21 @@ CHAT = ChatId("chat")
 
 
 class Settings:
-    """Privacy settings where some hide their read marks."""
+    """Privacy settings where some hide their read marks. `fails` is how many reads fail, after calling `on_read`."""
 
-    def __init__(self, *hiding: UserId) -> None:
+    def __init__(self, *hiding: UserId, fails: int = 0) -> None:
         self._hiding = hiding
         self.asked: set[UserId] = set()
+        self.fails = fails
+        self.on_read: Callable[[], None] = lambda: None
 
     async def of(self, user_ids: Iterable[UserId]) -> dict[UserId, Visibility]:
         asked = set(user_ids)
         self.asked |= asked
+        self.on_read()
+        if self.fails:
+            self.fails -= 1
+            raise Unavailable("the store is away")
         return {user_id: Visibility(read_receipts=user_id not in self._hiding) for user_id in asked}
 
     def as_settings(self) -> PrivacySettings:
@@ -106,6 +115,46 @@ class TestGathering:
         assert list(live._waiting) == [CHAT]
 
 
+class TestRetrying:
+    @pytest.fixture(autouse=True)
+    def _at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(receipts, "TICK", 0.0)
+        monkeypatch.setattr(receipts, "INTERVAL", 0.0)
+
+    async def test_receipts_wait_while_settings_cannot_be_read_and_are_published_with_what_moved_meanwhile(
+        self,
+    ) -> None:
+        settings, broadcast = Settings(fails=2), RecordingBroadcast()
+        live = LiveReceipts(cast(Broadcast, broadcast), privacy=settings.as_settings())
+        live.note(BOB, CHAT, Marks(acked=5))
+        live.note(ADA, CHAT, Marks(read=3))
+        settings.on_read = lambda: live.note(ADA, CHAT, Marks(read=2, acked=4)) if settings.fails else None
+        await asyncio.wait_for(broadcast.has_frames.wait(), 5)
+        (frame,) = broadcast.frames
+        assert {mark["user_id"]: mark["last_acked_sequence"] for mark in frame["marks"]} == {ADA: 4, BOB: 5}
+        assert live._failures == {}
+
+    async def test_after_many_attempts_they_are_left_to_be_read(self) -> None:
+        settings, broadcast = Settings(fails=receipts.MAX_ATTEMPTS), RecordingBroadcast()
+        live = LiveReceipts(cast(Broadcast, broadcast), privacy=settings.as_settings())
+        live.note(ADA, CHAT, Marks(read=3))
+        assert live._publisher is not None
+        await asyncio.wait_for(live._publisher, 5)
+        assert (settings.fails, broadcast.frames, live._waiting, live._failures) == (0, [], {}, {})
+        live.note(ADA, CHAT, Marks(read=4))
+        await asyncio.wait_for(broadcast.has_frames.wait(), 5)
+
+    async def test_those_that_wait_again_are_bounded_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(receipts, "MAX_CHATS", 1)
+        settings, broadcast = Settings(fails=1), RecordingBroadcast()
+        live = LiveReceipts(cast(Broadcast, broadcast), privacy=settings.as_settings())
+        live.note(ADA, CHAT, Marks(read=3))
+        settings.on_read = lambda: live.note(ADA, ChatId("other"), Marks(read=1)) if settings.fails else None
+        await asyncio.wait_for(broadcast.has_frames.wait(), 5)
+        assert [frame["chat_id"] for frame in broadcast.frames] == ["other"]
+        assert (live._waiting, live._failures) == ({}, {})
+
+
 class TestDelivering:
     frame: dict[str, Any] = {
         "type": "receipts",
@@ -129,6 +178,13 @@ class TestDelivering:
         ada, eve = socket_of(ADA), socket_of(EVE)
         await ReceiptDelivery(Settings(BOB).as_settings()).deliver(self.frame, [ada, eve])
         assert ada.deliver.call_args.args[0] is eve.deliver.call_args.args[0]
+
+    async def test_a_socket_that_cannot_be_written_to_is_closed_and_the_others_get_theirs(self) -> None:
+        broken, eve = socket_of(ADA), socket_of(EVE)
+        broken.deliver.side_effect = ConnectionResetError
+        await ReceiptDelivery(Settings().as_settings()).deliver(self.frame, [broken, eve])
+        assert shown_to(eve) == {ADA: 3, BOB: None}
+        broken.end.assert_called_once_with(Close.RESTART)
 
     async def test_without_read_marks_nobodys_settings_are_read(self) -> None:
         settings, ada = Settings(), socket_of(ADA)

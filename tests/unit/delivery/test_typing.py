@@ -1,6 +1,8 @@
 """Typing: limited where it is sent, bounded and ended where it is shown."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -10,6 +12,7 @@ import pytest
 from chats.errors import ChatNotFound
 from delivery.gateway import typing
 from delivery.gateway.broadcast import Broadcast, LiveFrame
+from delivery.gateway.closing import Close
 from delivery.gateway.typing import (
     FORWARD_EVERY,
     MAX_CHATS,
@@ -20,6 +23,7 @@ from delivery.gateway.typing import (
     TypingForwarder,
 )
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
+from tests.unit.delivery.fake_sockets import FakeSocket
 
 ADA = UserId("ada")
 CHAT = ChatId("chat")
@@ -34,6 +38,7 @@ class Forwarding:
         self.checks = 0
         self.sent: list[LiveFrame] = []
         self.member = is_member
+        self.gate: asyncio.Event | None = None
         self.forwarder = TypingForwarder(cast(Broadcast, self), is_member=self.is_member, monotonic=lambda: self.now)
 
     async def send(self, frame: LiveFrame) -> None:
@@ -41,7 +46,19 @@ class Forwarding:
 
     async def is_member(self, chat_id: ChatId, user_id: UserId) -> bool:
         self.checks += 1
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            await gate.wait()
         return self.member
+
+    @asynccontextmanager
+    async def slow_read(self) -> AsyncIterator[None]:
+        """The next read of a membership ends with the block, after those that begin in it."""
+        self.gate = gate = asyncio.Event()
+        yield
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gate.set()
 
     def is_due(self, *, active: bool = True, connection: ConnectionId = PHONE, chat: ChatId = CHAT) -> bool:
         return self.forwarder.is_due(connection, chat, active=active)
@@ -97,6 +114,35 @@ class TestForwarding:
         await forwarding.forwarder.forward(ADA, CHAT, active=True)
         assert forwarding.checks == 2
         assert {frame.except_user for frame in forwarding.sent} == {ADA}
+
+    async def test_an_end_does_not_overtake_the_start_whose_membership_is_still_being_read(self) -> None:
+        forwarding = Forwarding()
+        async with forwarding.slow_read():
+            start = asyncio.ensure_future(forwarding.forwarder.forward(ADA, CHAT, active=True))
+            await asyncio.sleep(0)
+            end = asyncio.ensure_future(forwarding.forwarder.forward(ADA, CHAT, active=False))
+        await asyncio.gather(start, end)
+        assert ([frame.frame["active"] for frame in forwarding.sent], forwarding.checks) == ([True, False], 1)
+
+    async def test_nor_does_the_end_of_the_connection(self) -> None:
+        forwarding = Forwarding()
+        assert forwarding.is_due()
+        async with forwarding.slow_read():
+            start = asyncio.ensure_future(forwarding.forwarder.forward(ADA, CHAT, active=True))
+            await asyncio.sleep(0)
+            forwarding.forwarder.end(PHONE, ADA)
+        await asyncio.gather(start, *forwarding.forwarder._endings)
+        assert [frame.frame["active"] for frame in forwarding.sent] == [True, False]
+
+    async def test_one_users_start_does_not_wait_for_anothers_and_nothing_is_left_behind(self) -> None:
+        forwarding, bob = Forwarding(), UserId("bob")
+        async with forwarding.slow_read():
+            start = asyncio.ensure_future(forwarding.forwarder.forward(ADA, CHAT, active=True))
+            await asyncio.sleep(0)
+            await forwarding.forwarder.forward(bob, CHAT, active=True)
+        await start
+        assert [frame.except_user for frame in forwarding.sent] == [bob, ADA]
+        assert not forwarding.forwarder._locks
 
     async def test_a_stranger_is_refused_each_time(self) -> None:
         forwarding = Forwarding(is_member=False)
@@ -159,6 +205,13 @@ class TestShowing:
         await shown.types("a", active=False)
         await shown.types("d")
         assert shown.frames[MAX_TYPISTS:] == [("a", False), ("d", True)]
+
+    async def test_a_socket_that_cannot_be_written_to_is_closed_and_the_others_are_shown_who_types(self) -> None:
+        shown, broken = Shown(), FakeSocket("broken")
+        broken.deliver = Mock(side_effect=ConnectionResetError)  # type: ignore[method-assign]
+        frame = {"type": "typing", "chat_id": CHAT, "user_id": "a", "active": True}
+        await shown.delivery.deliver(frame, [broken, shown.socket])
+        assert (shown.frames, broken.closed) == ([("a", True)], [Close.RESTART])
 
     async def test_typing_that_is_not_renewed_ends(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(typing, "OVER_AFTER", 0.0)

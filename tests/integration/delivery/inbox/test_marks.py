@@ -1,6 +1,7 @@
 """Read marks, receipts and presence over REST, and both marks through the buffer that sockets share."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,40 @@ class TestPresence:
         assert chat.ada.get(f"/api/presence?{query}").status == 422
         asked = f"/api/presence?chat_id={chat.chat_id}&user_id={chat.ada.user_id}"
         assert chat.eve.get(asked).code == "chat_not_found"
+
+
+class TestMoving:
+    @pytest.fixture
+    def moved(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> list[Marks]:
+        """What the service tells of marks that have moved."""
+        moved: list[Marks] = []
+        monkeypatch.setattr(services.acknowledgements, "_on_moved", lambda *told: moved.append(told[2]))
+        return moved
+
+    @pytest.mark.parametrize("mark", Mark)
+    def test_a_mark_that_was_written_and_not_answered_is_told_by_the_next_attempt(
+        self, services: Services, chat: Chat, moved: list[Marks], mark: Mark, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wire = services.database.on_loop.wire
+        exchange, answers = wire._exchange, [TimeoutError()]
+
+        async def lose_an_answer(operation: str, body: bytes) -> dict[str, Any]:
+            answer = await exchange(operation, body)
+            if operation == "UpdateItem" and answers:
+                raise answers.pop()
+            return answer
+
+        monkeypatch.setattr(wire, "_exchange", lose_an_answer)
+        services.database.loop.run(services.acknowledgements.move(chat.bob.user_id, chat.chat_id, mark, 4))
+        assert (answers, moved) == ([], [Marks(acked=4) if mark is Mark.ACKED else Marks(read=4)])
+
+    def test_a_mark_that_stands_further_is_not_told_again(
+        self, services: Services, chat: Chat, moved: list[Marks]
+    ) -> None:
+        for sequence in (4, 3):
+            moving = services.acknowledgements.move(chat.bob.user_id, chat.chat_id, Mark.ACKED, sequence)
+            services.database.loop.run(moving)
+        assert moved == [Marks(acked=4)]
 
 
 class TestThroughTheBuffer:
