@@ -18,7 +18,7 @@ from prometheus_client import Counter, Gauge
 from chats.errors import ChatNotFound
 from delivery.domain import Mark, Marks, Pair
 from delivery.services.watermarks import Claim, Outcome, Watermarks
-from foundation.kernel.errors import ParleyError, Unavailable
+from foundation.kernel.errors import Overloaded, ParleyError, Unavailable
 from foundation.kernel.ids import ChatId, UserId, is_chat_id
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class MarkBuffer:
         """Note a mark; `on_refused` is called later if it turns out not to be acceptable.
 
         `is_unread`: a read mark that does not exist becomes 0 with this acknowledgement.
-        Raises `ChatNotFound` for what cannot name a chat, `Unavailable` when too many wait.
+        Raises `ChatNotFound` for what cannot name a chat, `Overloaded` when too many wait.
         """
         if not is_chat_id(chat_id):
             raise ChatNotFound
@@ -96,7 +96,7 @@ class MarkBuffer:
         claims = self._waiting.get(pair)
         if claims is None:
             if len(self._waiting) >= MAX_WAITING or self._waiting_of[user_id] >= MAX_WAITING_PER_USER:
-                raise Unavailable("Too many marks wait; send it again later", retry_after=1.0)
+                raise Overloaded("Too many marks wait; send it again later", retry_after=1.0)
             claims = self._wait(pair, until=written_at + INTERVAL)
         claims[mark, sequence] = on_refused
         if is_unread and known.read is None:
