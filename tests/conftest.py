@@ -38,6 +38,7 @@ EMBEDDED_ONLY = (
     # Clients, sockets, HTTP and pages: the same whatever the engines.
     "tests/e2e/test_earlier_clients.py",
     "tests/e2e/test_edge.py",
+    "tests/e2e/test_gateway.py",
     "tests/e2e/test_marks.py",
     "tests/e2e/test_openapi.py",
     "tests/e2e/test_socket_abuse.py",
