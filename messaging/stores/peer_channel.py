@@ -6,10 +6,9 @@ import redis.asyncio
 
 from foundation.stores.errors import StoreUnavailable
 from foundation.stores.redis.client import naming_failures
+from foundation.stores.redis.subscriptions import next_message
 
 SUBSCRIBE_TIMEOUT = 1.0
-CHECK_EVERY = 5.0
-"""Seconds of silence after which the client library checks the connection."""
 
 
 class PeerChannel:
@@ -37,10 +36,10 @@ class PeerChannel:
                     raise StoreUnavailable("Redis did not confirm a subscription in time")
                 yield None
                 while True:
-                    message = await pubsub.get_message(timeout=CHECK_EVERY)
-                    if message is not None and message["type"] == "subscribe":
+                    message = await next_message(pubsub)
+                    if message["type"] == "subscribe":
                         raise StoreUnavailable("The subscription broke")
-                    if message is not None and message["type"] == "message":
+                    if message["type"] == "message":
                         yield message["data"]
 
 

@@ -9,8 +9,10 @@ import redis
 import redis.asyncio
 
 from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis import subscriptions
 from foundation.stores.redis.client import RedisOptions, connect_async
 from messaging.stores.peer_channel import PeerChannel
+from tests.redis_proxy import RedisProxy
 
 
 @pytest.fixture
@@ -47,6 +49,21 @@ class TestChannel:
             with pytest.raises(StoreUnavailable):
                 async with asyncio.timeout(10):
                     await anext(payloads)
+
+    async def test_a_subscription_that_has_gone_silent_is_broken(
+        self, redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with RedisProxy(redis_url).listening() as proxy:
+            async with (
+                connect_async(RedisOptions(proxy.url)) as client,
+                aclosing(PeerChannel(client).listen("gw-1:a")) as payloads,  # type: ignore[type-var]
+            ):
+                await anext(payloads)
+                monkeypatch.setattr(subscriptions, "CHECK_EVERY", 0.05)
+                assert proxy.deafen_subscribers() == 1
+                with pytest.raises(StoreUnavailable):
+                    async with asyncio.timeout(10):
+                        await anext(payloads)
 
     async def test_a_redis_that_is_away_is_store_unavailable(self) -> None:
         channel = PeerChannel(connect_async(RedisOptions("redis://127.0.0.1:1/0")))
