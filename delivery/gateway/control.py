@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from foundation.kernel.ids import SessionId, UserId
@@ -15,6 +16,7 @@ from foundation.stores.redis.control import (
     GROUP,
     LISTENER_PROBE,
     PRIVACY_CHANGED,
+    PUBLISH_TIMEOUT_SECONDS,
     SESSION_REVOKED,
     USER_RESTORED,
     USER_SUSPENDED,
@@ -23,6 +25,8 @@ from foundation.stores.redis.control import (
 log = logging.getLogger(__name__)
 
 PROBE_EVERY = 0.2
+CHECK_EVERY = 5.0
+"""Seconds of silence after which a probe is sent, which has to arrive within as many."""
 
 
 class ChannelLayer(Protocol):
@@ -35,6 +39,8 @@ class ChannelLayer(Protocol):
     async def group_send(self, group: str, message: dict[str, Any]) -> None: ...
 
     async def receive(self, channel: str) -> dict[str, Any]: ...
+
+    async def flush(self) -> None: ...
 
     def observe(self, on_connect: Callable[[], None]) -> None: ...
 
@@ -76,7 +82,8 @@ class ControlListener:
     """One listener for all sockets of a process, on one event loop. `name` is unlike that of any other process.
 
     Whenever the layer has connected, the listener sends probes to the group until it receives one that it sent after
-    that: only then it is certain to receive every notice.
+    that: only then it is certain to receive every notice. The layer does not see that a connection has gone silent, so
+    after some silence the listener sends a probe too, and makes the layer connect anew if it does not arrive.
     """
 
     def __init__(self, layer: Callable[[], ChannelLayer], *, name: str) -> None:
@@ -95,9 +102,25 @@ class ControlListener:
         layer = self._layer()
         if channel is None:
             channel = await self._join(layer)
-        message = await layer.receive(channel)
+        message = await self._receive(layer, channel)
         self._channel = channel
         return self._on_probe(message) if message.get("type") == LISTENER_PROBE else ControlNotice.of(message)
+
+    async def _receive(self, layer: ChannelLayer, channel: str) -> dict[str, Any]:
+        """Raises `ConnectionError` when Redis takes a probe and it does not arrive."""
+        receiving = asyncio.ensure_future(layer.receive(channel))
+        is_probed = False
+        try:
+            while True:
+                await asyncio.wait([receiving], timeout=CHECK_EVERY)
+                if receiving.done():
+                    return receiving.result()
+                if is_probed:
+                    await layer.flush()
+                    raise RedisConnectionError("Control messages do not arrive")
+                is_probed = await self._send_probe()
+        finally:
+            receiving.cancel()
 
     async def _join(self, layer: ChannelLayer) -> str:
         if self._loop is None:
@@ -118,12 +141,19 @@ class ControlListener:
 
     async def _probe(self) -> None:
         while self._confirmed_epoch < self._epoch:
-            probe = {"type": LISTENER_PROBE, "listener": self._name, "epoch": self._epoch}
-            try:
-                await self._layer().group_send(GROUP, probe)
-            except (RedisError, OSError) as error:
-                log.info("a probe of the control group is not sent: %r", error)
+            await self._send_probe()
             await asyncio.sleep(PROBE_EVERY)
+
+    async def _send_probe(self) -> bool:
+        """Whether Redis took it in time."""
+        probe = {"type": LISTENER_PROBE, "listener": self._name, "epoch": self._epoch}
+        try:
+            async with asyncio.timeout(PUBLISH_TIMEOUT_SECONDS):
+                await self._layer().group_send(GROUP, probe)
+        except (RedisError, OSError) as error:
+            log.info("a probe of the control group is not sent: %r", error)
+            return False
+        return True
 
     def _on_probe(self, probe: dict[str, Any]) -> ControlNotice:
         is_news = probe["listener"] == self._name and self._confirmed_epoch < probe["epoch"] == self._epoch

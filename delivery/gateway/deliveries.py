@@ -22,13 +22,13 @@ from delivery.gateway.live import LiveUpdates
 from delivery.gateway.sockets import Socket, deliver_or_end
 from delivery.stores.connections import deliver_channel
 from foundation.kernel.tracing import trace_id_of
+from foundation.stores.redis.subscriptions import next_message
 
 log = logging.getLogger(__name__)
 
 DELIVERED = Counter("parley_gateway_deliveries_total", "Messages and notices handed to sockets.")
 
 _MESSAGE_ID = re.compile(rb'"message_id":"([^"]+)"')
-PUBSUB_TIMEOUT = 5.0
 MAX_PAYLOADS = 200
 # Deliveries pause this many times as long as the last ones took, and at most so many seconds.
 PAUSE_FACTOR = 3
@@ -80,11 +80,10 @@ class Deliveries:
             async with self._client.pubsub() as pubsub:
                 await pubsub.subscribe(self._channel)
                 while True:
-                    # After each timeout the client library checks the connection.
-                    message = await pubsub.get_message(timeout=PUBSUB_TIMEOUT)
-                    if message is not None and message["type"] == "subscribe":
+                    message = await next_message(pubsub)
+                    if message["type"] == "subscribe":
                         self._on_subscribed()
-                    elif message is not None and message["type"] == "message":
+                    elif message["type"] == "message":
                         self._on_payload(message["data"])
         finally:
             self.subscribed.clear()

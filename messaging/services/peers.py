@@ -2,7 +2,8 @@
 
 A process subscribes under a name with a new epoch, and enters the list of homes under it once it can be reached. When
 the subscription breaks, or an answer could not be sent, the epoch ends and the next begins: others see the name leave
-the list and take back what they handed over. So nobody waits for an answer that was lost.
+the list and take back what they handed over. So nobody waits for an answer that was lost. An answer that reached nobody
+is tried again for as long as its addressee may be alive.
 
 Parcels for one process leave in order, one envelope at a time; those that gather meanwhile share the next.
 """
@@ -14,7 +15,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from messaging.services import metrics
 from messaging.services.envelopes import HEADER_BYTES, MAX_BYTES, VERSION, BadEnvelope, Envelope, Envelopes
 from messaging.services.guests import Guests, not_home
 from messaging.services.handover import HandOver
-from messaging.services.homes import LIST_TTL, HomeRegistration, Homes
+from messaging.services.homes import LIST_TTL, REFRESH_EVERY, HomeRegistration, Homes
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,9 @@ MAX_SENDERS = 10_000
 CLOSE_TIMEOUT = 2.0
 PAUSE = (0.1, 0.5)
 """Seconds between two epochs: a random time within these."""
+ANSWER_AGAIN_AFTER = 2 * REFRESH_EVERY
+ANSWER_TRIES = 4
+"""Of an answer that reaches nobody. They take longer than a process that is gone stays in the list."""
 
 
 class Channel(Protocol):
@@ -54,6 +58,7 @@ class Parcel:
 
     body: bytes
     batch_id: str | None
+    tries: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -201,10 +206,12 @@ class Peers:
                 reached = await self._channel.publish(link.name, payload)
             except StoreUnavailable as error:
                 log.warning("another process may not have been reached: %s", error.detail)
-                self._on_unsent(parcels, is_answer_lost=True)
+                if self._take_back_batches(parcels):
+                    self._end_epoch()
             else:
-                if not reached:
-                    self._on_unsent(parcels, is_answer_lost=False)
+                if not reached and (answers := self._take_back_batches(parcels)):
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(ANSWER_AGAIN_AFTER, self._answer_again, self._name, link.name, answers)
         if self._links.get(link.name) is link:
             del self._links[link.name]
 
@@ -214,11 +221,24 @@ class Peers:
             log.error("sending to another process failed", exc_info=error)
             self._end_epoch()
 
-    def _on_unsent(self, parcels: list[Parcel], *, is_answer_lost: bool) -> None:
-        """A process that is gone needs no answer; one that may be there must not wait for it."""
+    def _take_back_batches(self, parcels: list[Parcel]) -> list[Parcel]:
+        """Have the batches among unsent parcels taken back; return the answers."""
         self._handover.on_unreachable([parcel.batch_id for parcel in parcels if parcel.batch_id is not None])
-        if is_answer_lost and any(parcel.batch_id is None for parcel in parcels):
+        return [parcel for parcel in parcels if parcel.batch_id is None]
+
+    def _answer_again(self, epoch: str, name: str, answers: list[Parcel]) -> None:
+        """Send answers that reached nobody once more, unless the process that waits for them has left the list.
+
+        If it stays in the list and cannot be reached, the end of this epoch tells it to take its batches back.
+        """
+        names = self._homes.names
+        if self._name != epoch or (names and name not in names):
+            return
+        if any(answer.tries == ANSWER_TRIES for answer in answers):
             self._end_epoch()
+            return
+        for answer in answers:
+            self._send(name, replace(answer, tries=answer.tries + 1))
 
     # Receiving
 

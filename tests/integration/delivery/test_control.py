@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
+from delivery.gateway import control
 from delivery.gateway.control import ControlListener, ControlNotice
 from foundation.kernel.ids import UserId
 from foundation.stores.redis.channel_layer import ObservedChannelLayer
 from foundation.stores.redis.control import ControlChannel
+from tests.redis_proxy import RedisProxy
 
 ADA = UserId("user_01KG7Y4QZ9B2C3D4E5F6G7H8J9")
 
@@ -55,6 +59,33 @@ async def test_after_a_loss_of_its_connection_alone_it_says_that_notices_may_be_
         assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
         await publish(redis_url)
         assert await notice_of(listener) == ControlNotice(privacy_changed=frozenset({ADA}))
+
+
+async def test_a_connection_that_has_gone_silent_is_replaced(
+    redis_url: str, redis_client: "redis.Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RedisProxy(redis_url).listening() as proxy:
+        async with listening(proxy.url) as listener:
+            assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
+            monkeypatch.setattr(control, "CHECK_EVERY", 0.2)
+            assert proxy.deafen_subscribers() == 1
+            with pytest.raises(RedisConnectionError):
+                await notice_of(listener)
+            monkeypatch.undo()
+            assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
+            await publish(redis_url)
+            assert await notice_of(listener) == ControlNotice(privacy_changed=frozenset({ADA}))
+
+
+async def test_a_quiet_connection_is_kept(
+    redis_url: str, redis_client: "redis.Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening(redis_url) as listener:
+        assert await notice_of(listener) == ControlNotice(may_follow_a_gap=True)
+        monkeypatch.setattr(control, "CHECK_EVERY", 0.5)
+        async with asyncio.timeout(20):
+            # The probes that it sends are notices that say nothing.
+            assert [await listener.next_notice() for _ in range(3)] == [ControlNotice()] * 3
 
 
 async def test_probes_of_other_processes_say_nothing(redis_url: str) -> None:

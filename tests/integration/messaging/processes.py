@@ -134,8 +134,15 @@ class Cluster:
         self._options = options
         self._redis_url = redis_url
 
-    def start(self, count: int = 1, *, secret: str = SECRET, former_secrets: Sequence[str] = ()) -> list[Process]:
-        """Start processes, and wait until all know each other."""
+    def start(
+        self,
+        count: int = 1,
+        *,
+        secret: str = SECRET,
+        former_secrets: Sequence[str] = (),
+        redis_url: str | None = None,
+    ) -> list[Process]:
+        """Start processes, and wait until all know each other. `redis_url`: another way to their Redis."""
         for _ in range(count):
             database = Database(self._options, loop=ServiceLoop())
             schema.create_missing(database, TABLES, report=lambda line: None)
@@ -144,7 +151,7 @@ class Cluster:
                 Process(
                     gateway_id,
                     database,
-                    redis_url=self._redis_url,
+                    redis_url=redis_url or self._redis_url,
                     log=self.log,
                     secret=secret,
                     former_secrets=former_secrets,

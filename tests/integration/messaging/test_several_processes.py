@@ -18,6 +18,7 @@ from foundation.kernel.errors import Overloaded
 from foundation.kernel.ids import ChatId, UserId
 from foundation.stores.dynamodb import DynamoDBOptions
 from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis import subscriptions
 from messaging.domain import Draft, Message, Sent
 from messaging.errors import ClientMessageIdConflict
 from messaging.services import codec, envelopes, guests
@@ -26,6 +27,7 @@ from messaging.services.handover import HandOver
 from messaging.stores.peer_channel import PeerChannel
 from tests.doubles import eventually
 from tests.integration.messaging.processes import Cluster, Process, running
+from tests.redis_proxy import RedisProxy
 
 PREFIX = "home:"
 
@@ -268,6 +270,20 @@ class TestTrouble:
         cluster.start(3)
         self.during_traffic(cluster, lambda: redis_client.client_kill_filter(_type="pubsub"), times=4, every=0.3)
         cluster.wait_until_homes_agree()
+
+    def test_a_subscription_that_has_gone_silent(
+        self, cluster: Cluster, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its process stays in the list, and no answer reaches it."""
+        monkeypatch.setattr(subscriptions, "CHECK_EVERY", 0.5)
+        with RedisProxy(redis_url).listening() as proxy:
+            here = cluster.start(1, redis_url=proxy.url)[0]
+            home = cluster.start()[1]
+            ann = here.ids.user()
+            chat = chat_of(home, ann)
+            assert proxy.deafen_subscribers()
+            assert here.submit(here.draft(chat, ann)).result(20).message.sequence == 1
+            cluster.stop(here)
 
     def test_envelopes_that_are_replayed_and_forged(self, cluster: Cluster, redis_client: redis.Redis) -> None:
         cluster.start(3)

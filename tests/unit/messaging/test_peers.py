@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from time import monotonic
 
 import orjson
 import pytest
@@ -14,7 +15,7 @@ from messaging.services.envelopes import MAX_BYTES, Envelopes
 from messaging.services.guests import Guests
 from messaging.services.handover import HandOver, batch_parcel
 from messaging.services.homes import HomeRegistration, Homes
-from messaging.services.peers import MAX_AGE, Link, Parcel, Peers
+from messaging.services.peers import ANSWER_TRIES, MAX_AGE, Link, Parcel, Peers
 from tests.doubles import SettableClock
 from tests.unit.messaging.test_guests import FakeCommitter as HomeCommitter
 from tests.unit.messaging.test_guests import drafts, sent
@@ -28,6 +29,8 @@ class FakeChannel:
         self.published: list[tuple[str, bytes]] = []
         self.is_away = False
         self.error: Exception | None = None
+        # How many of the next envelopes reach nobody.
+        self.lost = 0
 
     async def listen(self, name: str) -> AsyncIterator[bytes | None]:
         queue = self.subscribers[name] = asyncio.Queue()
@@ -46,6 +49,9 @@ class FakeChannel:
         if self.error is not None:
             raise self.error
         self.published.append((name, payload))
+        if self.lost:
+            self.lost -= 1
+            return 0
         if name not in self.subscribers:
             return 0
         self.subscribers[name].put_nowait(payload)
@@ -74,27 +80,43 @@ class FakeHandOver(HandOver):
         self.told.append(("subscription_lost",))
 
 
-class EmptyList:
+class FakeList:
+    def __init__(self) -> None:
+        self.others: list[str] = []
+        self.is_away = False
+
     async def refresh(self, name: str | None, *, former: Iterable[str] = ()) -> list[str]:
-        return [] if name is None else [name]
+        if self.is_away:
+            raise StoreUnavailable("away")
+        return self.others if name is None else [name, *self.others]
 
 
 class Process:
     def __init__(self, gateway_id: str, channel: FakeChannel, clock: SettableClock) -> None:
-        homes = Homes()
+        self.homes, self.home_list = Homes(), FakeList()
+        self.registration = HomeRegistration(self.homes, self.home_list)
         self.handover, self.committer = FakeHandOver(), HomeCommitter()
         self.peers = Peers(
             gateway_id=gateway_id,
             channel=channel,
             envelopes=ENVELOPES,
-            homes=homes,
-            registration=HomeRegistration(homes, EmptyList()),
+            homes=self.homes,
+            registration=self.registration,
             clock=clock,
         )
         self.peers.connect(self.handover, Guests(self.committer))
         self._channel = channel
         self._gateway_id = gateway_id
         self.task = asyncio.create_task(self.peers.run())
+
+    async def see(self, *others: "Process") -> None:
+        """Know these in the list."""
+        self.home_list.others = [other.name for other in others]
+        await self.registration.refresh()
+
+    def answer(self) -> None:
+        for pending in self.committer.accepted:
+            pending.future.set_result(sent(pending))
 
     @property
     def name(self) -> str:
@@ -149,8 +171,7 @@ class TestSending:
     async def test_a_batch_arrives_and_its_answers_come_back(self, world: World) -> None:
         world.one.peers.send_batch(world.other.name, "b", batch())
         await turn()
-        for pending in world.other.committer.accepted:
-            pending.future.set_result(sent(pending))
+        world.other.answer()
         await turn()
         assert world.one.handover.told == [("announced", world.other.name, "b")]
 
@@ -191,8 +212,7 @@ class TestSending:
         await turn()
         before = world.other.name
         world.channel.is_away = True
-        for pending in world.other.committer.accepted:
-            pending.future.set_result(sent(pending))
+        world.other.answer()
         await turn()
         assert world.other.name != before
         assert world.other.handover.told == [("subscription_lost",)]
@@ -217,6 +237,55 @@ class TestSending:
         assert [len(link.take()) for _ in range(3)] == [2, 2, 1]
         huge = Link("b", parcels=deque([Parcel(b"x" * MAX_BYTES, None)]))
         assert len(huge.take()) == 1
+
+
+class TestAnswersThatReachNobody:
+    """Their addressee may be subscribed at another server for a moment, or be gone."""
+
+    @pytest.fixture(autouse=True)
+    def _try_again_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(peers, "ANSWER_AGAIN_AFTER", 0.0)
+
+    async def ask(self, world: World) -> None:
+        world.one.peers.send_batch(world.other.name, "b", batch())
+        await turn()
+
+    async def test_they_are_sent_again_to_a_process_in_the_list(self, world: World) -> None:
+        await world.other.see(world.one)
+        await self.ask(world)
+        world.channel.lost = ANSWER_TRIES - 1
+        world.other.answer()
+        await turn()
+        assert world.one.handover.told == [("announced", world.other.name, "b")]
+        assert world.other.handover.told == []
+
+    async def test_a_process_that_stays_in_the_list_is_told_by_the_end_of_the_epoch(self, world: World) -> None:
+        await world.other.see(world.one)
+        await self.ask(world)
+        before, world.channel.lost = world.other.name, ANSWER_TRIES
+        world.other.answer()
+        await turn()
+        assert world.other.name != before
+        assert world.channel.lost == 0
+
+    async def test_without_a_list_every_process_is_told(self, world: World) -> None:
+        await self.ask(world)
+        world.other.home_list.is_away = True
+        world.other.homes.update(world.other.name, [], at=monotonic())
+        before, world.channel.lost = world.other.name, ANSWER_TRIES
+        world.other.answer()
+        await turn()
+        assert world.other.name != before
+
+    async def test_a_process_that_has_left_the_list_needs_none(self, world: World) -> None:
+        await world.other.see()
+        await self.ask(world)
+        before, published = world.other.name, len(world.channel.published)
+        world.channel.lost = 1
+        world.other.answer()
+        await turn()
+        assert world.other.name == before
+        assert len(world.channel.published) == published + 1
 
 
 class TestReceiving:
@@ -275,8 +344,7 @@ class TestEpochs:
         world.channel.subscribers[world.other.name].put_nowait(None)
         await turn()
         published = len(world.channel.published)
-        for pending in world.other.committer.accepted:
-            pending.future.set_result(sent(pending))
+        world.other.answer()
         await turn()
         assert len(world.channel.published) == published
 
