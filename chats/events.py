@@ -17,7 +17,6 @@ class Change(StrEnum):
 
 CHANGE_OF_NOTICE = {
     "member_added": Change.ADDED,
-    "member_joined": Change.ADDED,
     "member_removed": Change.REMOVED,
     "member_left": Change.REMOVED,
     "role_changed": Change.ROLE_CHANGED,

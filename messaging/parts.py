@@ -15,7 +15,7 @@ from foundation.stores.kafka import EventProducer
 from messaging.services.annotations import Annotations
 from messaging.services.batch_reader import BatchReader
 from messaging.services.committer import Committer, SendRateLimiter
-from messaging.services.envelopes import Envelopes
+from messaging.services.envelopes import VERSION, Envelopes
 from messaging.services.guests import Guests
 from messaging.services.handover import HandOver
 from messaging.services.history import History
@@ -123,12 +123,13 @@ def assemble_peers(
     registration: HomeRegistration,
     options: MessagingOptions,
     clock: Clock,
+    version: int = VERSION,
 ) -> Peers:
-    """The part that hands drafts over to other processes, and commits theirs."""
+    """The part that hands drafts over to other processes of this version, and commits theirs."""
     peers = Peers(
         gateway_id=options.gateway_id,
         channel=channel,
-        envelopes=Envelopes(options.secret, options.former_secrets),
+        envelopes=Envelopes(options.secret, options.former_secrets, version=version),
         homes=homes,
         registration=registration,
         clock=clock,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from django.conf import settings
 
+# Access patterns register when their module is imported, and this one imports those of every app.
 import config.wiring.staff  # noqa: F401
 from config.wiring.commands import TABLES, clients
 from staff.services.access import FANOUT_PATTERNS, WATCH_PATTERNS, staff_patterns, web_patterns

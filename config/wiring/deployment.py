@@ -2,6 +2,7 @@
 
 from typing import Any
 
+# Access patterns register when their module is imported, and this one imports those of every app.
 import config.wiring.staff  # noqa: F401
 from config.wiring.commands import TABLES
 from deploy.aws import data

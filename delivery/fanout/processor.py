@@ -326,7 +326,7 @@ _TEXTS = {
     "ChatCreated": ("chat_id",),
 }
 _ENTRIES = frozenset(("MessagePersisted", "EntryPersisted"))
-_MEMBERSHIP_NOTICES = frozenset(("member_added", "member_removed", "member_left", "member_joined"))
+_MEMBERSHIP_NOTICES = frozenset(("member_added", "member_removed", "member_left"))
 _OPTIONAL_TEXTS = ("kind", "sender_id", "client_message_id", "content", "content_type", "created_at")
 _CONTAINERS = (dict, list)
 

@@ -8,7 +8,7 @@ import yaml
 
 from deploy.aws.alarms import Operations, alarms, dashboard
 from deploy.aws.media import media
-from deploy.aws.names import Resources, arn, ref, sub, table_id
+from deploy.aws.names import Resources, arn, ref, sub
 from deploy.aws.policies import Access, Patterns, policies
 from deploy.aws.tables import backups, scaling, tables
 from foundation.stores.dynamodb.table import Table
@@ -82,9 +82,3 @@ def _operations(names: Sequence[str], patterns: Patterns) -> Operations:
     for pattern in patterns:
         used[pattern.table].add(pattern.operation.value.partition(" ")[0])
     return {name: sorted(operations) for name, operations in used.items()}
-
-
-def schema_of(document: dict[str, Any], table: str) -> dict[str, Any]:
-    """A table's properties in the template."""
-    properties: dict[str, Any] = document["Resources"][table_id(table)]["Properties"]
-    return properties

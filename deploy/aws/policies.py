@@ -24,7 +24,6 @@ ACTIONS: Mapping[Operation, tuple[str, ...]] = {
     Operation.TRANSACT_PUT: ("PutItem",),
     Operation.TRANSACT_UPDATE: ("UpdateItem",),
     Operation.TRANSACT_DELETE: ("DeleteItem",),
-    Operation.TRANSACT_CHECK: ("ConditionCheckItem",),
     Operation.OFFLINE_SCAN: ("Scan",),
 }
 """The action that AWS checks for each operation. A transaction needs those of its items."""

@@ -12,12 +12,15 @@ class CreateTopicsCommand(EngineCommand):
     event_log: Callable[[], EventLogAdmin]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--partitions", type=int, default=12, help="partitions of each topic (default 12)")
+        parser.add_argument(
+            "--partitions", type=int, default=12, metavar="N", help="partitions of each topic (default 12)"
+        )
         parser.add_argument(
             "--replication",
             type=lambda text: None if text == "auto" else int(text),
             default=3,
-            help="replicas of each partition (default 3); auto: three, or as many as there are brokers",
+            metavar="N|auto",
+            help="replicas of each partition (default 3); auto: three, or as many as there are brokers if fewer",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

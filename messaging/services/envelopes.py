@@ -43,9 +43,13 @@ class Envelope:
 
 
 class Envelopes:
-    """Seals and opens with keys derived from `secret`; opens also what was sealed with a fallback."""
+    """Seals and opens with keys derived from `secret`; opens also what was sealed with a fallback.
 
-    def __init__(self, secret: str, fallbacks: Sequence[str] = ()) -> None:
+    `version` is the one that this process writes and knows.
+    """
+
+    def __init__(self, secret: str, fallbacks: Sequence[str] = (), *, version: int = VERSION) -> None:
+        self.version = version
         keys = [hmac.digest(each.encode(), _PURPOSE, "sha256") for each in (secret, *fallbacks)]
         self._keys = {hashlib.sha256(key).hexdigest()[:8]: key for key in keys}
         self._own = next(iter(self._keys))
@@ -62,7 +66,7 @@ class Envelopes:
         key_id = _key_id(to) if self.can_verify(to) else self._own
         body = orjson.dumps(
             {
-                "version": VERSION,
+                "version": self.version,
                 "from": sender,
                 "to": to,
                 "number": number,

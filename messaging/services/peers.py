@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from foundation.kernel.clock import Clock
 from foundation.stores.errors import StoreUnavailable
 from messaging.services import metrics
-from messaging.services.envelopes import HEADER_BYTES, MAX_BYTES, VERSION, BadEnvelope, Envelope, Envelopes
+from messaging.services.envelopes import HEADER_BYTES, MAX_BYTES, BadEnvelope, Envelope, Envelopes
 from messaging.services.guests import Guests, not_home
 from messaging.services.handover import HandOver
 from messaging.services.homes import LIST_TTL, REFRESH_EVERY, HomeRegistration, Homes
@@ -264,7 +264,7 @@ class Peers:
 
     def _open(self, name: str, envelope: Envelope, parcel: dict[str, Any]) -> None:
         """Of a version that is not known only the types `batch` and `not_home` are, and their ids."""
-        is_known, sender = envelope.version == VERSION, envelope.sender
+        is_known, sender = envelope.version == self._envelopes.version, envelope.sender
         match parcel:
             case {"type": "batch", "id": str(batch_id)}:
                 reply = partial(self._reply, name, sender)

@@ -41,11 +41,41 @@ class OperatorCommand(BaseCommand):
             ) from error
 
 
-class StaffCommand(OperatorCommand):
-    """A command that looks, and changes something only when asked to."""
+class LookCommand(OperatorCommand):
+    """A command that prints what it has found."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+
+    def finish(self, report: Report, options: Mapping[str, Any]) -> None:
+        """Print the report. Ends the command with 1 when something is left to do."""
+        if options["json"]:
+            self.stdout.write(orjson.dumps(report.to_json(), option=orjson.OPT_INDENT_2).decode())
+        else:
+            for note in report.notes:
+                self.stdout.write(note)
+            if report.findings:
+                self.stdout.write(table(report.findings))
+        left = sum(not finding.repaired for finding in report.findings)
+        if left:
+            may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
+            advice = " Run it with --repair for the repairs that they name." if may_repair else ""
+            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}", returncode=FOUND)
+        if not options["json"]:
+            count = len(report.findings)
+            repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"
+            sentence = f"{repaired if count else 'Nothing found'}, {report.checked} checked."
+            self.stdout.write(sentence if report.findings else report.all_well or sentence)
+
+    def progress(self, options: Mapping[str, Any]) -> "ProgressBar":
+        return ProgressBar(is_shown=sys.stderr.isatty() and not options["json"])
+
+
+class StaffCommand(LookCommand):
+    """A command that changes something or exports it: it may ask before, and the audit log names who acted and why."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("--yes", action="store_true", help="do not ask before changing something")
         parser.add_argument(
             "--as", dest="actor", metavar="NAME", help="who to name in the audit log (default: os:USER)"
@@ -80,29 +110,6 @@ class StaffCommand(OperatorCommand):
             return input().strip()
         except EOFError:
             return ""
-
-    def finish(self, report: Report, options: Mapping[str, Any]) -> None:
-        """Print the report. Ends the command with 1 when something is left to do."""
-        if options["json"]:
-            self.stdout.write(orjson.dumps(report.to_json(), option=orjson.OPT_INDENT_2).decode())
-        else:
-            for note in report.notes:
-                self.stdout.write(note)
-            if report.findings:
-                self.stdout.write(table(report.findings))
-        left = sum(not finding.repaired for finding in report.findings)
-        if left:
-            may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
-            advice = " Run it with --repair for the repairs that they name." if may_repair else ""
-            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}", returncode=FOUND)
-        if not options["json"]:
-            count = len(report.findings)
-            repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"
-            sentence = f"{repaired if count else 'Nothing found'}, {report.checked} checked."
-            self.stdout.write(sentence if report.findings else report.all_well or sentence)
-
-    def progress(self, options: Mapping[str, Any]) -> "ProgressBar":
-        return ProgressBar(is_shown=sys.stderr.isatty() and not options["json"])
 
 
 class ProgressBar:

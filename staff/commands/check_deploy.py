@@ -5,11 +5,11 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from staff.commands.base import COULD_NOT_LOOK as EXIT_COULD_NOT_LOOK
-from staff.commands.base import StaffCommand
+from staff.commands.base import LookCommand
 from staff.services.deploy_checks import COULD_NOT_LOOK, Deployment, check
 
 
-class CheckDeployCommand(StaffCommand):
+class CheckDeployCommand(LookCommand):
     """`deployment` returns what to look at, given what the role is for."""
 
     deployment: Callable[[str], Deployment]

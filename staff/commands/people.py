@@ -15,20 +15,18 @@ from django.core.management.base import CommandError
 from accounts.domain import User
 from accounts.errors import UserNotFound
 from staff.assembly import StaffServices
-from staff.commands.base import COULD_NOT_LOOK, StaffCommand
+from staff.commands.base import COULD_NOT_LOOK, LookCommand, StaffCommand
 from staff.services.audit_log import command_actor
 from staff.services.export import describe_session, describe_user
-from staff.services.people import Order
+from staff.services.people import Order, People
 
 NO_SUCH_PERSON = 1
 
 
-class PersonCommand(StaffCommand):
-    """`act` changes something, or looks."""
+class PersonCommand(LookCommand):
+    """`act` is given the person."""
 
     services: Callable[[], StaffServices]
-    question = ""
-    """What to ask on a terminal before a change."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -37,21 +35,12 @@ class PersonCommand(StaffCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         services = self.services()
         try:
-            user = services.people.get(options["person"])
-            if self.question:
-                self.confirm(options, self.question.format(name=user.display_name, user_id=user.user_id))
-            self.act(services, user, options)
+            self.act(services, services.people.get(options["person"]), options)
         except UserNotFound as error:
             raise CommandError(error.detail, returncode=NO_SUCH_PERSON) from error
 
     def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
         raise NotImplementedError
-
-    def order(self, options: Mapping[str, Any]) -> Order:
-        """Raises `CommandError` without a reason."""
-        if not (options["reason"] or "").strip():
-            raise CommandError("Say why with --reason: it goes into the audit log.", returncode=COULD_NOT_LOOK)
-        return Order(by=command_actor(options["actor"]), reason=options["reason"])
 
     def report(self, options: Mapping[str, Any], sentence: str, user: User, **more: Any) -> None:
         """Print what was done, or the person as JSON."""
@@ -79,34 +68,70 @@ class ShowPersonCommand(PersonCommand):
         self.report(options, "\n".join(lines), user, sessions=sessions, connections=connections, chats=chats)
 
 
-class SuspendCommand(PersonCommand):
+class OrderedCommand(PersonCommand, StaffCommand):
+    """A command that needs a reason."""
+
+    def order(self, options: Mapping[str, Any]) -> Order:
+        """Raises `CommandError` without a reason."""
+        if not (options["reason"] or "").strip():
+            raise CommandError("Say why with --reason: it goes into the audit log.", returncode=COULD_NOT_LOOK)
+        return Order(by=command_actor(options["actor"]), reason=options["reason"])
+
+
+class ChangePersonCommand(OrderedCommand):
+    """`change` returns the person as they are now, and what else there is to tell."""
+
+    question: str
+    """What to ask on a terminal before."""
+    done: str
+
+    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        self.confirm(options, self.question.format(name=user.display_name, user_id=user.user_id))
+        changed, more = self.change(services.people, user, self.order(options))
+        self.report(options, self.done.format(user_id=user.user_id, **more), changed, **more)
+
+    def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:
+        raise NotImplementedError
+
+
+class SuspendCommand(ChangePersonCommand):
     help = "Suspend a person: sockets close within a second, logins, tokens and messages are refused until restored."
     question = "Suspend {name} ({user_id})?"
+    done = "{user_id} is suspended."
 
-    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
-        suspended = services.people.suspend(user.user_id, self.order(options))
-        self.report(options, f"{user.user_id} is suspended.", suspended)
+    def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:
+        return people.suspend(user.user_id, order), {}
 
 
-class RestoreCommand(PersonCommand):
+class RestoreCommand(ChangePersonCommand):
     help = "Restore a suspended person: the same tokens work again."
     question = "Restore {name} ({user_id})?"
+    done = "{user_id} is restored."
 
-    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
-        restored = services.people.restore(user.user_id, self.order(options))
-        self.report(options, f"{user.user_id} is restored.", restored)
+    def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:
+        return people.restore(user.user_id, order), {}
 
 
-class RevokeSessionsCommand(PersonCommand):
+class RevokeSessionsCommand(ChangePersonCommand):
     help = "Log a person out everywhere: sessions end and their sockets close."
     question = "Revoke all sessions of {name} ({user_id})?"
+    done = "{revoked} sessions of {user_id} are revoked."
 
-    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
-        count = services.people.revoke_sessions(user.user_id, self.order(options))
-        self.report(options, f"{count} sessions of {user.user_id} are revoked.", user, revoked=count)
+    def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:
+        return user, {"revoked": people.revoke_sessions(user.user_id, order)}
 
 
-class ExportPersonCommand(PersonCommand):
+class ErasePersonCommand(ChangePersonCommand):
+    help = "Erase a person: account, sessions, phone number, memberships and marks go, messages keep their places."
+    question = "Erase {name} ({user_id}) for ever?"
+    done = "{user_id} is erased."
+
+    def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:
+        people.erase(user.user_id, order)
+        return user, {"erased": True}
+
+
+class ExportPersonCommand(OrderedCommand):
     help = "Write everything of a person to a ZIP of JSON files: account, sessions, chats, marks and own messages."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -135,12 +160,3 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", file)
         file.flush()
         os.link(file.name, path)
-
-
-class ErasePersonCommand(PersonCommand):
-    help = "Erase a person: account, sessions, phone number, memberships and marks go, messages keep their places."
-    question = "Erase {name} ({user_id}) for ever?"
-
-    def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
-        services.people.erase(user.user_id, self.order(options))
-        self.report(options, f"{user.user_id} is erased.", user, erased=True)

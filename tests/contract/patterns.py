@@ -16,7 +16,6 @@ DELETE_USER = AccessPattern("test: delete user", UserModel, Operation.DELETE, "u
 READ_USERS = AccessPattern("test: read users", UserModel, Operation.BATCH_GET, "user_id", STRONG)
 ADD_USER = AccessPattern("test: add user", UserModel, Operation.TRANSACT_PUT, "user_id")
 DROP_USER = AccessPattern("test: drop user", UserModel, Operation.TRANSACT_DELETE, "user_id")
-CHECK_USER = AccessPattern("test: check user", UserModel, Operation.TRANSACT_CHECK, "user_id")
 
 GET_COUNTER = AccessPattern("test: get counter", CounterModel, Operation.GET, "chat_id", STRONG)
 PUT_COUNTER = AccessPattern("test: put counter", CounterModel, Operation.PUT, "chat_id")

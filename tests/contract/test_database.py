@@ -94,10 +94,8 @@ class TestItems:
 class TestTransactions:
     def test_all_is_written_together(self, database: Database) -> None:
         database.put(p.PUT_COUNTER, CounterModel(chat_id="chat", sequence_counter=0))
-        database.put(p.PUT_USER, user("old"))
         database.transact(
             [
-                database.checking(p.CHECK_USER, ("old",), UserModel.user_id.exists()),
                 database.putting(p.ADD_USER, user("ann"), UserModel.user_id.does_not_exist()),
                 database.updating(
                     p.SHIFT_COUNTER,

@@ -52,7 +52,9 @@ from tests.engines.choice import AnyKafka
 READY_TIMEOUT = 40.0
 STOP_TIMEOUT = 10.0
 TRACEBACK_LINES = 60
-# How many gateways a system has unless its test says otherwise: `WEB=2 pytest tests/e2e`.
+# How many gateways a system has unless its test says otherwise: `WEB=2 pytest tests/e2e`. Where a test needs several,
+# this only adds to them. `test_edge` and `test_socket_abuse` measure the limits of one process, the first, whatever
+# others there are; `test_walk` starts one, as docs/architecture.md describes the way of a message through one.
 WEBS = int(os.environ.get("WEB") or 1)
 SIGNING_KEY = secrets.token_urlsafe(48)
 # No send limit, except in the tests of the limit.

@@ -39,6 +39,15 @@ def handed(webs: Sequence[Web]) -> float:
     return sum(web.metric('parley_messages_by_path_total{path="handed",reason=""}') for web in webs)
 
 
+def taken_back(webs: Sequence[Web]) -> float:
+    """Messages that were handed over to nobody, and committed by the process that had them."""
+    return sum(web.metric('parley_messages_by_path_total{path="fallback",reason="unreachable"}') for web in webs)
+
+
+def changes_of_homes(webs: Sequence[Web]) -> list[float]:
+    return [web.metric("parley_homes_changes_total") for web in webs]
+
+
 class Stream:
     """A connection that sends into chats without waiting, and never sends anything again.
 
@@ -149,23 +158,36 @@ class TestOrder:
 
     async def test_a_connections_messages_keep_their_order_while_homes_move_every_second(self, shared: System) -> None:
         """Names of nobody come and go in the list, and names of processes are removed from it."""
-        redis = shared.redis_client
-        await homes_agree(shared, shared.webs)
-        async with streams(shared, shared.webs, chats=6) as (running, chats):
+        redis, webs = shared.redis_client, shared.webs
+        await homes_agree(shared, webs)
+        before = (handed(webs), taken_back(webs), changes_of_homes(webs))
+        async with streams(shared, webs, chats=6) as (running, chats):
             done = asyncio.Event()
             sending = [asyncio.create_task(stream.send_until(done, chats)) for stream in running]
             for turn in range(5):
                 listed = names_in_list(shared)
                 redis.zrem(KEY, listed[turn % len(listed)])
-                # Of a key that is known, so that drafts are handed over to it.
-                ghost = f"gw-ghost{turn}:0-{listed[0].rpartition('-')[2]}"
-                redis.zadd(KEY, {ghost: redis.time()[0] - LIST_TTL / 2})
+                seconds, microseconds = redis.time()
+                redis.zadd(KEY, {ghost_for(chats[turn], listed): seconds + microseconds / 1e6 - LIST_TTL / 2})
                 await asyncio.sleep(1.0)
             done.set()
             await asyncio.gather(*sending)
             for stream in running:
                 await stream.everything_acknowledged()
         require_dense(shared, chats, running)
+        assert handed(webs) > before[0]
+        assert taken_back(webs) > before[1]
+        assert all(now > then for now, then in zip(changes_of_homes(webs), before[2], strict=True))
+
+
+def ghost_for(chat: ChatId, listed: Sequence[str]) -> str:
+    """A name of nobody that is the chat's home while it is listed.
+
+    Of a key that is known, so that drafts are handed over to it.
+    """
+    key = listed[0].rpartition("-")[2]
+    ghosts = (f"gw-ghost{number}:0-{key}" for number in itertools.count())
+    return next(ghost for ghost in ghosts if home_among([*listed, ghost], chat) == gateway_of(ghost))
 
 
 def first_occurrences(system: System, chats: Sequence[ChatId]) -> dict[ChatId, list[int]]:
@@ -232,7 +254,10 @@ def names_in_list(system: System) -> list[str]:
 
 def home_of(system: System, chat: ChatId) -> str:
     """The gateway id of the chat's home, by the list in Redis."""
-    names = names_in_list(system)
+    return home_among(names_in_list(system), chat)
+
+
+def home_among(names: Sequence[str], chat: ChatId) -> str:
     homes = Homes(monotonic=lambda: 0.0)
     homes.update(names[0], names, at=0.0)
     return gateway_of(homes.find_home(chat) or "")

@@ -98,7 +98,7 @@ class TestAccepted:
     @pytest.mark.parametrize("login", LOGINS)
     def test_events_go_in_and_come_out(self, logins: Logins, monkeypatch: pytest.MonkeyPatch, login: str) -> None:
         accepted, key = options(monkeypatch, logins.environments[login]), f"{login}-{uuid.uuid4()}"
-        EventLogAdmin(accepted).ping(timeout=10)
+        EventLogAdmin(accepted).require_topics(timeout=10)
         publish(accepted, key, timeout=20)
         is_readable(accepted, key)
 
@@ -127,7 +127,7 @@ class TestTokens:
 
         accepted, key = options(monkeypatch, logins.environments["token"]), f"token-{uuid.uuid4()}"
         accepted = replace(accepted, extra={**accepted.extra, "oauth_cb": sign})
-        EventLogAdmin(accepted).ping(timeout=10)
+        EventLogAdmin(accepted).require_topics(timeout=10)
         publish(accepted, key, timeout=20)
         is_readable(accepted, key)
 
@@ -137,7 +137,7 @@ class TestRefused:
 
     def is_refused(self, options: KafkaOptions) -> None:
         with pytest.raises(EventLogUnavailable):
-            EventLogAdmin(options).ping(timeout=2)
+            EventLogAdmin(options).require_topics(timeout=2)
         with pytest.raises(EventLogUnavailable):
             publish(options, "never", timeout=1)
 

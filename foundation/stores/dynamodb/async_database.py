@@ -103,10 +103,6 @@ class Tables:
         _require(pattern, Operation.TRANSACT_DELETE)
         return Write(pattern, {"Delete": self._keyed(pattern, key, condition=condition)})
 
-    def checking(self, pattern: AccessPattern[M], key: Key, condition: Condition) -> Write:
-        _require(pattern, Operation.TRANSACT_CHECK)
-        return Write(pattern, {"ConditionCheck": self._keyed(pattern, key, condition=condition)})
-
     def _keyed(self, pattern: AccessPattern[Any], key: Key, **expressions: Any) -> dict[str, Any]:
         return requests.keyed(self.table_name(pattern.model), pattern.model, key, **expressions)
 

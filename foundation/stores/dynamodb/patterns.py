@@ -28,7 +28,6 @@ class Operation(StrEnum):
     TRANSACT_PUT = "TransactWriteItems (Put)"
     TRANSACT_UPDATE = "TransactWriteItems (Update)"
     TRANSACT_DELETE = "TransactWriteItems (Delete)"
-    TRANSACT_CHECK = "TransactWriteItems (ConditionCheck)"
     OFFLINE_SCAN = "Scan (offline)"
     """Of an operator's tool that says so, never of a running service."""
 

@@ -23,10 +23,6 @@ class EventLogAdmin:
     def __init__(self, options: KafkaOptions) -> None:
         self._client = AdminClient(options.common())
 
-    def ping(self, timeout: float) -> None:
-        """Raises `EventLogUnavailable` when no broker answers in time."""
-        self._metadata(timeout)
-
     def require_topics(self, timeout: float) -> None:
         """Raises `EventLogUnavailable` when no broker answers in time, or a topic is missing."""
         if missing := self.missing_topics(timeout):
@@ -61,7 +57,7 @@ class EventLogAdmin:
     def create_topics(self, *, partitions: int, replication: int | None, timeout: float = 15.0) -> list[str]:
         """Create the topics that are missing, keeping events for seven days; return their names.
 
-        Without `replication` there are three replicas, or as many as there are brokers.
+        Without `replication` there are three replicas, or as many as there are brokers if fewer.
         """
         missing = self.missing_topics(timeout)
         if not missing:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.browser import chromium
-from tests.e2e.system import Device, System
+from tests.e2e.system import WEBS, Device, System
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -53,7 +53,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def system(data_dir: Path) -> Iterator[System]:
-    """Overrides the shared system: these tests kill and restart its `web` process."""
+    """Overrides the shared system: these tests kill and restart its first `web` process."""
     with System(data_dir) as system:
         yield system
 
@@ -67,12 +67,14 @@ def new_person(browser: "Browser", system: System) -> Iterator[NewPerson]:
 
 @contextmanager
 def people_in_browsers(browser: "Browser", system: System) -> Iterator[NewPerson]:
+    """Neighbours are on different gateways if there are several."""
     from tests.e2e.browser.people import DESKTOP, log_in  # noqa: PLC0415 - needs Playwright
 
     people: list[Person] = []
 
     def create(name: str, *, device: Device | None = None, screen: tuple[int, int] = DESKTOP) -> "Person":
-        people.append(log_in(name, system=system, browser=browser, device=device, screen=screen))
+        web = system.webs[len(people) % WEBS]
+        people.append(log_in(name, system=system, web=web, browser=browser, device=device, screen=screen))
         return people[-1]
 
     yield create

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from playwright._impl._api_structures import OriginState
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
 
-from tests.e2e.system import Device, System
+from tests.e2e.system import Device, System, Web
 
 TIMEOUT_MS = 15_000
 DESKTOP, PHONE = (1100, 720), (390, 844)
@@ -117,11 +117,12 @@ def log_in(
     name: str,
     *,
     system: System,
+    web: Web,
     browser: Browser,
     device: Device | None = None,
     screen: tuple[int, int] = DESKTOP,
 ) -> Person:
-    """Create a user, unless `device` has one, and open their browser."""
+    """Create a user, unless `device` has one, and open their browser on one of the system's gateways."""
     device = device or system.user()
     user = system.rest(device, "PATCH", "/api/users/me", display_name=name)
     login = {
@@ -131,7 +132,7 @@ def log_in(
         "refresh_token": "none",
         "expires_in": 900,
     }
-    return open_browser(name, device, login, url=system.webs[0].url, browser=browser, screen=screen)
+    return open_browser(name, device, login, url=web.url, browser=browser, screen=screen)
 
 
 def open_browser(

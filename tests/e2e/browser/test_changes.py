@@ -203,6 +203,21 @@ class TestKeyboard:
         keys.press("Escape")
         expect(hers.page.locator(".context")).to_be_hidden()
 
+    def test_focus_returns_to_a_message_that_changed_while_its_menu_was_open(
+        self, system: System, tabs: tuple[Tab, Tab], ben: Person, chat_id: ChatId
+    ) -> None:
+        hers, _ = tabs
+        keys = hers.page.keyboard
+        hers.page.get_by_label("Messages", exact=True).focus()
+        keys.press("ArrowUp")
+        keys.press("ArrowUp")
+        keys.press("Enter")
+        expect(hers.page.get_by_role("menu")).to_be_visible()
+        system.rest(ben.device, "PUT", f"/api/chats/{chat_id}/messages/1/reactions/👍")
+        expect(hers.page.locator(".reaction")).to_have_text("👍1")
+        keys.press("Escape")
+        expect(hers.page.locator(".message").first).to_be_focused()
+
 
 class TestWaitingChanges:
     def test_an_edit_waits_with_a_sign_and_if_it_is_refused_its_text_is_kept(

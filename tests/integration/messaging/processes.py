@@ -17,6 +17,7 @@ from foundation.stores.kafka import EventProducer, OnDelivered, Outgoing
 from foundation.stores.redis.client import RedisOptions, connect_async
 from messaging.parts import MessagingOptions, assemble_peers
 from messaging.services.committer import CONTENTION_RETRIES
+from messaging.services.envelopes import VERSION
 from messaging.services.homes import HomeRegistration, Homes
 from messaging.stores.homes import RedisHomeList
 from messaging.stores.peer_channel import PeerChannel
@@ -86,6 +87,7 @@ class Process(Services):
         log: SharedLog,
         secret: str = SECRET,
         former_secrets: Sequence[str] = (),
+        version: int = VERSION,
     ) -> None:
         homes = Homes(is_alone=False)
         super().__init__(database, SystemClock(), producer=log, contention_retry=CONTENTION_RETRIES, homes=homes)
@@ -100,6 +102,7 @@ class Process(Services):
             registration=self.registration,
             options=MessagingOptions(gateway_id, secret, former_secrets, send_rate=1e6, send_burst=10**6),
             clock=self.clock,
+            version=version,
         )
         self._running = self.loop.submit(self.peers.run())
 
@@ -141,8 +144,12 @@ class Cluster:
         secret: str = SECRET,
         former_secrets: Sequence[str] = (),
         redis_url: str | None = None,
+        version: int = VERSION,
     ) -> list[Process]:
-        """Start processes, and wait until all know each other. `redis_url`: another way to their Redis."""
+        """Start processes of a version of the hand-over, and wait until all know each other.
+
+        `redis_url`: another way to their Redis.
+        """
         for _ in range(count):
             database = Database(self._options, loop=ServiceLoop())
             schema.create_missing(database, TABLES, report=lambda line: None)
@@ -155,6 +162,7 @@ class Cluster:
                     log=self.log,
                     secret=secret,
                     former_secrets=former_secrets,
+                    version=version,
                 )
             )
         self.wait_until_homes_agree()

@@ -21,8 +21,9 @@ from foundation.stores.errors import StoreUnavailable
 from foundation.stores.redis import subscriptions
 from messaging.domain import Draft, Message, Sent
 from messaging.errors import ClientMessageIdConflict
-from messaging.services import codec, envelopes, guests
-from messaging.services.guests import Guests, Reply
+from messaging.services import codec, guests
+from messaging.services.envelopes import VERSION
+from messaging.services.guests import Reply
 from messaging.services.handover import HandOver
 from messaging.stores.peer_channel import PeerChannel
 from tests.doubles import eventually
@@ -308,13 +309,29 @@ class TestTrouble:
         assert refusals("replayed") > refused[0]
         assert refusals("forged") > refused[1]
 
-    def test_another_version_of_the_hand_over(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_process_of_each_version_of_the_hand_over(self, cluster: Cluster) -> None:
         """What cannot be read is not committed at the home, but by who has it."""
-        before = path("fallback", "not_home")
-        cluster.start(3)
-        monkeypatch.setattr(envelopes, "VERSION", 2)
-        self.during_traffic(cluster, lambda: None, times=1, every=0.5)
-        assert path("fallback", "not_home") > before
+        old = cluster.start(1)[0]
+        new = cluster.start(1, version=VERSION + 1)[1]
+        ann = old.ids.user()
+        handed, taken_back = path("handed"), path("fallback", "not_home")
+        traffic = Traffic([old, new], [chat_of(old, ann), chat_of(new, ann)], ann)
+        traffic.during(lambda: None, every=0.5)
+        traffic.require_everything_in_order(old)
+        assert path("handed") == handed
+        assert path("fallback", "not_home") > taken_back
+
+    def test_processes_of_one_version_hand_over_beside_one_of_another(self, cluster: Cluster) -> None:
+        first, second = cluster.start(2)
+        new = cluster.start(1, version=VERSION + 1)[2]
+        ann = first.ids.user()
+        chats = [chat_of(home, ann) for home in (first, second, new)]
+        handed, taken_back = path("handed"), path("fallback", "not_home")
+        traffic = Traffic([first, second, new], chats, ann)
+        traffic.during(lambda: None, every=0.5)
+        traffic.require_everything_in_order(first)
+        assert path("handed") > handed
+        assert path("fallback", "not_home") > taken_back
 
     def test_drafts_that_homes_cannot_read(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """As when they are of a newer version. What follows them does not overtake them."""
@@ -338,19 +355,29 @@ class TestTrouble:
         assert path("fallback", "not_home") == taken_back + 1
         self.during_traffic(cluster, lambda: None, times=1, every=0.5)
 
-    def test_homes_that_accept_no_batch_after_another(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As the first version, which read `drafts` and nothing else."""
-        cluster.start(3)
-        receive = Guests.receive
+    def test_a_home_that_accepts_no_batch_after_another(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the first version, which read `drafts` and nothing else, beside one of this version."""
+        old, new = cluster.start(2)
+        guests = old.peers._guests
+        receive = guests.receive
 
-        def receive_first(self: Guests, batch_id: str, parcel: Mapping[str, Any], *, reply: Reply) -> None:
-            receive(self, batch_id, {"drafts": parcel.get("drafts")}, reply=reply)
+        def receive_first(batch_id: str, parcel: Mapping[str, Any], *, reply: Reply) -> None:
+            receive(batch_id, {"drafts": parcel.get("drafts")}, reply=reply)
 
-        monkeypatch.setattr(Guests, "receive", receive_first)
+        monkeypatch.setattr(guests, "receive", receive_first)
+        ann = old.ids.user()
+        chat = chat_of(old, ann)
         handed, taken_back = path("handed"), path("fallback", "not_home")
-        self.during_traffic(cluster, lambda: None, times=1, every=0.5)
-        assert path("handed") > handed
+        # So many that they leave in batches of which each follows another.
+        answers = [new.submit(new.draft(chat, ann, f"id-{number}")) for number in range(300)]
+        assert [answer.result(20).message.sequence for answer in answers] == list(range(1, 301))
         assert path("fallback", "not_home") > taken_back
+        traffic = Traffic([old, new], [chat_of(old, ann), chat_of(new, ann)], ann)
+        traffic.during(lambda: None, every=0.5)
+        traffic.require_everything_in_order(new)
+        assert path("handed") > handed
 
     def test_envelopes_that_are_lost(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """Or may have been: who sent one cannot tell."""

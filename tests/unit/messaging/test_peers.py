@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from foundation.stores.errors import StoreUnavailable
 from messaging.services import peers
-from messaging.services.envelopes import MAX_BYTES, Envelopes
+from messaging.services.envelopes import MAX_BYTES, VERSION, Envelopes
 from messaging.services.guests import Guests
 from messaging.services.handover import HandOver, batch_parcel
 from messaging.services.homes import HomeRegistration, Homes
@@ -21,6 +21,7 @@ from tests.unit.messaging.test_guests import FakeCommitter as HomeCommitter
 from tests.unit.messaging.test_guests import drafts, sent
 
 ENVELOPES = Envelopes("secret")
+NEXT_ENVELOPES = Envelopes("secret", version=VERSION + 1)
 
 
 class FakeChannel:
@@ -134,9 +135,11 @@ class World:
             await process.peers.close()
             await process.task
 
-    def seal(self, parcel: bytes, *, number: int = 1, at: float | None = None) -> bytes:
+    def seal(
+        self, parcel: bytes, envelopes: Envelopes = ENVELOPES, *, number: int = 1, at: float | None = None
+    ) -> bytes:
         """As process one, for the other."""
-        return ENVELOPES.seal(
+        return envelopes.seal(
             sender=self.one.name,
             to=self.other.name,
             number=number,
@@ -312,11 +315,8 @@ class TestReceiving:
         assert await self.receive(world, payload) == 0
         assert world.one.handover.told == [("not_home", world.other.name, "b")]
 
-    async def test_a_batch_of_another_version_is_not_committed_and_its_sender_is_told(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("messaging.services.envelopes.VERSION", 2)
-        assert await self.receive(world, world.seal(batch())) == 0
+    async def test_a_batch_of_another_version_is_not_committed_and_its_sender_is_told(self, world: World) -> None:
+        assert await self.receive(world, world.seal(batch(), NEXT_ENVELOPES)) == 0
         assert world.one.handover.told == [("not_home", world.other.name, "b")]
 
     async def test_what_a_home_tells_before_its_answers_is_passed_on(self, world: World) -> None:

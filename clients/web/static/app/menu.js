@@ -6,8 +6,8 @@ const MARGIN_PX = 8;
 
 /**
  * Open a menu at `anchor`, or at `point` in the window. `emoji` are `{emoji, isChosen}`, `actions` are
- * `{icon, label, run, isDangerous}`; `onEmoji` gets the chosen one. Focus returns to `returnTo` after it is closed,
- * unless an action moved it.
+ * `{icon, label, run, isDangerous}`; `onEmoji` gets the chosen one. After it is closed focus returns to what
+ * `returnTo()` finds, unless an action moved it.
  */
 export function openMenu({ label, anchor, point, emoji = [], onEmoji, actions, returnTo }) {
   const choose = (run) => () => {
@@ -49,7 +49,7 @@ export function openMenu({ label, anchor, point, emoji = [], onEmoji, actions, r
     if (newState === "open") return;
     const hasFocus = menu.contains(document.activeElement) || document.activeElement === document.body;
     menu.remove();
-    if (hasFocus) returnTo?.focus();
+    if (hasFocus) returnTo()?.focus();
   });
   document.body.append(menu);
   menu.showPopover();

@@ -40,11 +40,13 @@ export class MessageActions {
 
   openMenu(message, item, point) {
     const anchor = item.querySelector(".message-menu-button");
+    const list = item.parentElement;
     openMenu({
       label: "Message actions",
       anchor,
       point,
-      returnTo: item,
+      // The item is another one if the message changed meanwhile.
+      returnTo: () => list.querySelector(`[data-sequence="${message.sequence}"]`),
       emoji: EMOJI.map((emoji) => ({ emoji, isChosen: this.#hasReacted(message, emoji) })),
       onEmoji: (emoji) => this.react(message, emoji),
       actions: this.#actions(message),

@@ -20,8 +20,6 @@ export function noticeText({ sender_id: senderId, notice }, { name, me }) {
       return `${who} removed ${whom}`;
     case "member_left":
       return `${who} left`;
-    case "member_joined":
-      return `${who} joined by invitation`;
     case "role_changed":
       return `${who} made ${others[0]} ${ROLES[notice.roles?.[0] ?? notice.role] ?? "a member"}`;
     default:

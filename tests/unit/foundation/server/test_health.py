@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from foundation.commands.health import HealthServer
 from foundation.rest.health import EngineProbes
+from foundation.server.health import HealthServer
 from foundation.stores.errors import StoreUnavailable
 
 
