@@ -99,12 +99,10 @@ class Environment:
 
     def limit(self, name: str, *, rate: float, burst: int) -> tuple[float, int]:
         """`NAME_RATE`, a second in the long run, and `NAME_BURST`, at once. Without either, nothing would be served."""
-        given = self.number(f"{name}_RATE", rate)
-        most = self.whole(f"{name}_BURST", burst)
-        for setting, value in ((f"{name}_RATE", given), (f"{name}_BURST", most)):
-            if not value:
-                self.refuse(f"{setting} must be above 0.")
-        return given or rate, most or burst
+        given, most = self.number(f"{name}_RATE", rate), self.whole(f"{name}_BURST", burst)
+        if not (given and most):
+            self.refuse(f"{name}_{'BURST' if given else 'RATE'} must be above 0.")
+        return given, most
 
     def key_ring(self, name: str, value: str) -> dict[str, str]:
         """`kid:secret,kid:secret`: the first signs, all verify, so that keys rotate without logging anyone out."""
