@@ -94,7 +94,10 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         hello = handshake.parse(self.scope)
         self._extension = self.scope.get("extensions", {}).get(SOCKET_EXTENSION)
         self._outbox = frames.Outbox(
-            self._write, extension=self._extension, on_overflow=lambda: self.end(Close.TOO_SLOW)
+            self._write,
+            extension=self._extension,
+            on_overflow=lambda: self.end(Close.TOO_SLOW),
+            on_broken=lambda: self.end(Close.RESTART),
         )
         self.deliver = self._outbox.put
         token = hello.token

@@ -19,10 +19,10 @@ from redis.exceptions import RedisError
 from delivery.gateway.broadcast import LIVE
 from delivery.gateway.frames import Frame, Messages, Plain, coalesce, plain
 from delivery.gateway.live import LiveUpdates
-from delivery.gateway.sockets import Socket, deliver_or_end
+from delivery.gateway.sockets import Socket
 from delivery.stores.connections import deliver_channel
 from foundation.kernel.tracing import trace_id_of
-from foundation.stores.redis.subscriptions import next_message
+from foundation.stores.redis import subscriptions
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,9 @@ class Deliveries:
             async with self._client.pubsub() as pubsub:
                 await pubsub.subscribe(self._channel)
                 while True:
-                    message = await next_message(pubsub)
+                    message = await pubsub.get_message(timeout=subscriptions.CHECK_EVERY)
+                    if message is None:
+                        message = await subscriptions.answer_to_ping(pubsub)
                     if message["type"] == "subscribe":
                         self._on_subscribed()
                     elif message["type"] == "message":
@@ -131,17 +133,15 @@ class Deliveries:
         traceparents = traceparents_in(payloads) if is_logged else {}
         for connection_id, ready in group_by_connection(payloads, on_notice=self._live.on_notice):
             socket = self._sockets.get(connection_id)
-            if socket is not None and self._write(socket, ready):
+            if socket is not None:
+                for frame in ready:
+                    socket.deliver(frame)
                 count += len(ready)
                 delivered_to.add(connection_id)
                 if is_logged:
                     _log_delivered(connection_id, ready, traceparents)
         DELIVERED.inc(count)
         return delivered_to
-
-    def _write(self, socket: Socket, ready: Iterable[Frame]) -> bool:
-        """Write up to the first frame that a socket does not take."""
-        return all(deliver_or_end(socket, frame) for frame in ready)
 
 
 def group_by_connection(

@@ -174,10 +174,12 @@ class Outbox:
         *,
         extension: SocketExtension | None,
         on_overflow: Callable[[], None],
+        on_broken: Callable[[], None],
     ) -> None:
         self._send = send
         self._extension = extension
         self._on_overflow = on_overflow
+        self._on_broken = on_broken
         self._waiting: deque[Frame] = deque()
         self._bytes = 0
         self._writer: asyncio.Task[None] | None = None
@@ -187,9 +189,16 @@ class Outbox:
         self._is_direct = False
 
     def put(self, frame: Frame) -> None:
-        """Write a frame or queue it. Calls `on_overflow`, and keeps nothing more, when the queue is full."""
+        """Write a frame or queue it. Raises nothing, so that others' frames do not suffer from one socket.
+
+        Calls `on_overflow` when the queue is full, `on_broken` when the socket cannot be written to, and then keeps
+        nothing more.
+        """
         if self._is_direct and self._extension is not None and self._extension.is_writable:
-            self._extension.write(frame.payload, frame.encoded)
+            try:
+                self._extension.write(frame.payload, frame.encoded)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this socket's alone
+                self._break(error)
             return
         if self._closed:
             return
@@ -236,8 +245,15 @@ class Outbox:
                     await self._extension.writable.wait()
                     self._coalesce()
             self._is_direct = not self._closed
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this socket's alone
+            self._break(error)
         finally:
             self._writer = None
+
+    def _break(self, error: Exception) -> None:
+        log.warning("a socket cannot be written to: %r", error)
+        self.close()
+        self._on_broken()
 
     def _next(self) -> Frame:
         frame = self._waiting.popleft()

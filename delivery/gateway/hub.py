@@ -23,7 +23,7 @@ from delivery.gateway.coalescer import Coalescer
 from delivery.gateway.control import ControlNotice
 from delivery.gateway.deliveries import Deliveries
 from delivery.gateway.live import LiveUpdates
-from delivery.gateway.sockets import Socket, deliver_or_end
+from delivery.gateway.sockets import Socket
 from delivery.stores.connections import ConnectionRegistry, Registration
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import SessionId, UserId
@@ -317,4 +317,4 @@ class Hub:
         loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
         spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
         for socket in sockets:
-            loop.call_later(random.uniform(0, spread), deliver_or_end, socket, notice)  # noqa: S311 - not a secret
+            loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret

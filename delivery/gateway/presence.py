@@ -94,8 +94,7 @@ class PresenceWatchers:
             shown = statuses.keys() & watcher.watched()
             self._just_shown.setdefault(connection_id, set()).update(shown)
             for each in shown:
-                if not self._show(connection_id, watcher, statuses[each]):
-                    break
+                watcher.show(statuses[each])
 
     def _require_room(self, connection_id: ConnectionId, chat_id: ChatId, count: int) -> None:
         """Raises `Invalid` if the connection would watch too many."""
@@ -176,16 +175,6 @@ class PresenceWatchers:
             self._changed_settings |= changed
             raise
 
-    def _show(self, connection_id: ConnectionId, watcher: _Watcher, status: Status) -> bool:
-        """Show a status, or forget a connection that cannot be written to."""
-        try:
-            watcher.show(status)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this connection's alone
-            log.warning("presence cannot be shown to %s: %r", connection_id, error)
-            self.leave(connection_id)
-            return False
-        return True
-
     async def _show_differences(self, connection_ids: Collection[ConnectionId], look: "_Look") -> None:
         news = {each: found for each in connection_ids if (found := self._differences(each, look))}
         if not news:
@@ -198,13 +187,9 @@ class PresenceWatchers:
             for user_id in user_ids & self._differences(connection_id, look):
                 watcher = self._watchers[connection_id]
                 if settings[watcher.user_id].show_presence:
-                    status = Status(user_id, is_online=True) if user_id in look.visible else look.absent[user_id]
+                    watcher.show(Status(user_id, is_online=True) if user_id in look.visible else look.absent[user_id])
                 elif user_id in watcher.online or watcher.user_id in look.changed_settings:
-                    status = Status(user_id)
-                else:
-                    continue
-                if not self._show(connection_id, watcher, status):
-                    break
+                    watcher.show(Status(user_id))
 
     def _differences(self, connection_id: ConnectionId, look: "_Look") -> set[UserId]:
         """Whom this connection may have to be shown again."""

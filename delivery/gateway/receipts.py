@@ -17,7 +17,7 @@ from prometheus_client import Counter
 from delivery.domain import Mark, Marks
 from delivery.gateway.broadcast import Broadcast, LiveFrame
 from delivery.gateway.frames import Frame, shared
-from delivery.gateway.sockets import Socket, deliver_or_end
+from delivery.gateway.sockets import Socket
 from delivery.services.privacy import PrivacySettings
 from foundation.kernel.errors import Unavailable
 from foundation.kernel.ids import ChatId, UserId
@@ -160,7 +160,7 @@ class ReceiptDelivery:
         for socket in sockets:
             viewer = socket.registration.user_id
             own = _for_viewer(frame, viewer, is_hiding=viewer in hiding) if viewer in personal else everyone
-            deliver_or_end(socket, own)
+            socket.deliver(own)
 
 
 def _for_viewer(frame: dict[str, Any], viewer: UserId, *, is_hiding: bool) -> Frame:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from chats.errors import ChatNotFound
 from delivery.gateway.broadcast import Broadcast, LiveFrame
 from delivery.gateway.frames import shared
-from delivery.gateway.sockets import Socket, deliver_or_end
+from delivery.gateway.sockets import Socket
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
 from foundation.stores.redis.limits import Charge, Limit, LocalRateLimiter
@@ -170,4 +170,4 @@ class TypingDelivery:
 def _write(frame: dict[str, Any], sockets: Collection[Socket]) -> None:
     encoded = shared(frame)
     for socket in sockets:
-        deliver_or_end(socket, encoded)
+        socket.deliver(encoded)

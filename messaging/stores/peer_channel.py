@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import redis.asyncio
 
 from foundation.stores.errors import StoreUnavailable
+from foundation.stores.redis import subscriptions
 from foundation.stores.redis.client import AWAY, PROBE_KEY, PROBE_TTL, naming_failures
-from foundation.stores.redis.subscriptions import next_message
 
 SUBSCRIBE_TIMEOUT = 1.0
 CHECK_EVERY = 5.0
@@ -50,7 +50,9 @@ class PeerChannel:
                 yield None
                 check_at = loop.time() + CHECK_EVERY
                 while True:
-                    message = await next_message(pubsub)
+                    message = await pubsub.get_message(timeout=subscriptions.CHECK_EVERY)
+                    if message is None:
+                        message = await subscriptions.answer_to_ping(pubsub)
                     if message["type"] == "subscribe":
                         raise StoreUnavailable("The subscription broke")
                     if message["type"] == "message":

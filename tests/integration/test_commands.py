@@ -59,7 +59,7 @@ class TestTables:
 
     def test_an_engine_that_does_not_answer_is_reported_in_one_sentence(self, environment: dict[str, str]) -> None:
         result = manage({**environment, "DYNAMODB_ENDPOINT_URL": "http://127.0.0.1:9"}, "create_tables")
-        assert result.returncode == 1
+        assert result.returncode == 2
         assert result.stderr.strip() == "CommandError: DynamoDB did not answer (ConnectionRefusedError)"
 
 

@@ -1,4 +1,4 @@
-"""Reading from subscriptions, which end when Redis goes silent.
+"""Noticing that the Redis of a subscription has gone silent.
 
 The client library sends pings and requires no answers: it would listen to a connection that a failover has cut off
 until the kernel gives it up.
@@ -14,19 +14,17 @@ CHECK_EVERY = 5.0
 """Seconds of silence after which Redis is asked to answer, within as many."""
 
 
-async def next_message(pubsub: PubSub) -> dict[str, Any]:
-    """Wait for the next message, confirmation of a subscription, or sign of life: a pong after some silence.
+async def answer_to_ping(pubsub: PubSub) -> dict[str, Any]:
+    """Ask whether the connection lives, after some silence; return what arrives next: a pong, or a message.
 
-    Raises Redis's errors, among them `ConnectionError` when Redis does not even answer a ping.
+    Raises Redis's errors, among them `ConnectionError` when nothing arrives.
     """
-    for is_asked in (False, True):
-        if is_asked:
-            await pubsub.ping()
-        _require_not_cancelled()
-        message: dict[str, Any] | None = await pubsub.get_message(timeout=CHECK_EVERY)
-        if message is not None:
-            return message
-    raise redis.ConnectionError("Redis does not answer a subscriber")
+    await pubsub.ping()
+    _require_not_cancelled()
+    message: dict[str, Any] | None = await pubsub.get_message(timeout=CHECK_EVERY)
+    if message is None:
+        raise redis.ConnectionError("Redis does not answer a subscriber")
+    return message
 
 
 def _require_not_cancelled() -> None:

@@ -149,7 +149,7 @@ class TestCommand:
 
     def test_without_a_run_it_says_what_is_missing(self, tmp_path: Path) -> None:
         result = demo(tmp_path, DYNAMODB_ENDPOINT_URL="http://127.0.0.1:9")
-        assert result.returncode == 1
+        assert result.returncode == 2
         assert result.stderr.strip().endswith(f"Is `manage.py dev` running on {tmp_path}?")
 
     def test_engines_of_a_dead_process_are_not_used(self, tmp_path: Path) -> None:

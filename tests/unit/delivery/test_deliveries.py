@@ -7,7 +7,6 @@ import orjson
 import pytest
 
 from delivery.gateway import deliveries
-from delivery.gateway.closing import Close
 from delivery.gateway.deliveries import Deliveries
 from delivery.gateway.live import LiveUpdates
 from delivery.gateway.sockets import Socket
@@ -75,12 +74,6 @@ class TestDelivering:
         for sequence in range(1, deliveries.MAX_PAYLOADS + 1):
             made._schedule_delivery(delivering(["gw.ann"], sequence))
         assert sum(len(orjson.loads(frame.payload)["messages"]) for frame in ann.frames) == deliveries.MAX_PAYLOADS
-
-    def test_a_socket_that_cannot_be_written_to_is_closed_and_the_others_get_their_frames(self) -> None:
-        broken, ann = FakeSocket("broken"), FakeSocket("ann")
-        broken.deliver = Mock(side_effect=AttributeError)  # type: ignore[method-assign]
-        deliveries_to(broken, ann).deliver([delivering(["gw.broken", "gw.ann"], 1)])
-        assert (len(ann.frames), broken.closed) == (1, [Close.RESTART])
 
     def test_a_malformed_payload_does_not_stop_the_others(self) -> None:
         ann = FakeSocket("ann")

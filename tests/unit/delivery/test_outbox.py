@@ -3,6 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable
+from unittest.mock import Mock
+
+import pytest
 
 from delivery.gateway.deliveries import delivered
 from delivery.gateway.frames import MAX_FRAMES, Frame, Outbox, Plain
@@ -42,8 +45,8 @@ class Connection:
     def __init__(self, extension: FakeExtension | None = None) -> None:
         self.extension = extension
         self.sent: list[str] = []
-        self.has_overflowed = False
-        self.outbox = Outbox(self.send, extension=extension, on_overflow=self.on_overflow)
+        self.has_overflowed = self.is_broken = False
+        self.outbox = Outbox(self.send, extension=extension, on_overflow=self.on_overflow, on_broken=self.on_broken)
 
     async def send(self, text: str) -> None:
         self.sent.append(text)
@@ -54,6 +57,9 @@ class Connection:
 
     def on_overflow(self) -> None:
         self.has_overflowed = True
+
+    def on_broken(self) -> None:
+        self.is_broken = True
 
 
 def message(sequence: int, chat: str = "chat_a") -> Frame:
@@ -88,6 +94,22 @@ class TestOutbox:
         await run_tasks()
         connection.outbox.put(Plain(b"at once"))
         assert connection.written == ["connected", "at once"]
+
+    @pytest.mark.parametrize("is_waiting", [False, True])
+    async def test_a_socket_that_cannot_be_written_to_is_given_up_and_nothing_is_raised(self, is_waiting: bool) -> None:
+        extension = FakeExtension()
+        connection = Connection(extension)
+        connection.outbox.open_with(Plain(b"connected"))
+        await run_tasks()
+        if is_waiting:
+            extension.pause()
+        extension.write = Mock(side_effect=ConnectionResetError)  # type: ignore[method-assign]
+        connection.outbox.put(Plain(b"lost"))
+        connection.outbox.put(Plain(b"lost too"))
+        extension.resume()
+        await run_tasks()
+        assert connection.is_broken
+        extension.write.assert_called_once()
 
     async def test_messages_of_one_chat_that_wait_are_coalesced(self) -> None:
         extension = FakeExtension()

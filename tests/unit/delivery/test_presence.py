@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, cast
-from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -109,26 +108,6 @@ async def test_the_status_is_sent_at_once_and_later_only_what_changes(watching: 
         watching.presence.online = online
         await watching.watchers.look()
     assert watching.sent[1:] == [(BOB, "online"), (BOB, "offline")]
-
-
-async def test_a_connection_that_cannot_be_written_to_is_forgotten_and_the_others_are_shown_the_change(
-    watching: Watching, monkeypatch: Any
-) -> None:
-    await watching.watch(BOB, CAROL)
-    await watching.watch_as_carol(BOB)
-    monkeypatch.setattr(watching.watchers._watchers[SOCKET], "deliver", Mock(side_effect=ConnectionResetError))
-    watching.presence.online = {BOB, CAROL}
-    await watching.watchers.look()
-    assert watching.sent_to_carol == [(BOB, "offline"), (BOB, "online")]
-    assert list(watching.watchers._watchers) == [ConnectionId("gw.carol")]
-
-
-async def test_a_connection_that_ends_before_it_is_shown_anything_is_forgotten(
-    watching: Watching, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(watching, "deliver", Mock(side_effect=ConnectionResetError))
-    await watching.watch(BOB, CAROL)
-    assert (watching.watchers._watchers, watching.watchers._counts) == ({}, {})
 
 
 async def test_what_was_sent_at_once_is_no_change(watching: Watching) -> None:

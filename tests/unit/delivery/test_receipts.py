@@ -12,7 +12,6 @@ from accounts.domain import Visibility
 from delivery.domain import Marks
 from delivery.gateway import receipts
 from delivery.gateway.broadcast import Broadcast, LiveFrame
-from delivery.gateway.closing import Close
 from delivery.gateway.receipts import LiveReceipts, ReceiptDelivery
 from delivery.services.privacy import PrivacySettings
 from foundation.kernel.errors import Unavailable
@@ -178,13 +177,6 @@ class TestDelivering:
         ada, eve = socket_of(ADA), socket_of(EVE)
         await ReceiptDelivery(Settings(BOB).as_settings()).deliver(self.frame, [ada, eve])
         assert ada.deliver.call_args.args[0] is eve.deliver.call_args.args[0]
-
-    async def test_a_socket_that_cannot_be_written_to_is_closed_and_the_others_get_theirs(self) -> None:
-        broken, eve = socket_of(ADA), socket_of(EVE)
-        broken.deliver.side_effect = ConnectionResetError
-        await ReceiptDelivery(Settings().as_settings()).deliver(self.frame, [broken, eve])
-        assert shown_to(eve) == {ADA: 3, BOB: None}
-        broken.end.assert_called_once_with(Close.RESTART)
 
     async def test_without_read_marks_nobodys_settings_are_read(self) -> None:
         settings, ada = Settings(), socket_of(ADA)

@@ -12,7 +12,6 @@ import pytest
 from chats.errors import ChatNotFound
 from delivery.gateway import typing
 from delivery.gateway.broadcast import Broadcast, LiveFrame
-from delivery.gateway.closing import Close
 from delivery.gateway.typing import (
     FORWARD_EVERY,
     MAX_CHATS,
@@ -23,7 +22,6 @@ from delivery.gateway.typing import (
     TypingForwarder,
 )
 from foundation.kernel.ids import ChatId, ConnectionId, UserId
-from tests.unit.delivery.fake_sockets import FakeSocket
 
 ADA = UserId("ada")
 CHAT = ChatId("chat")
@@ -205,13 +203,6 @@ class TestShowing:
         await shown.types("a", active=False)
         await shown.types("d")
         assert shown.frames[MAX_TYPISTS:] == [("a", False), ("d", True)]
-
-    async def test_a_socket_that_cannot_be_written_to_is_closed_and_the_others_are_shown_who_types(self) -> None:
-        shown, broken = Shown(), FakeSocket("broken")
-        broken.deliver = Mock(side_effect=ConnectionResetError)  # type: ignore[method-assign]
-        frame = {"type": "typing", "chat_id": CHAT, "user_id": "a", "active": True}
-        await shown.delivery.deliver(frame, [broken, shown.socket])
-        assert (shown.frames, broken.closed) == ([("a", True)], [Close.RESTART])
 
     async def test_typing_that_is_not_renewed_ends(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(typing, "OVER_AFTER", 0.0)
