@@ -50,11 +50,12 @@ class LookCommand(OperatorCommand):
                 self.stdout.write(note)
             if report.findings:
                 self.stdout.write(table(report.findings))
-        left = sum(not finding.repaired for finding in report.findings)
-        if left:
+        if report.left:
             may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
             advice = " Run it with --repair for the repairs that they name." if may_repair else ""
-            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}", returncode=FOUND)
+            raise CommandError(
+                f"{len(report.left)} of {len(report.findings)} findings are left.{advice}", returncode=FOUND
+            )
         if not options["json"]:
             count = len(report.findings)
             repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"
