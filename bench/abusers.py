@@ -169,9 +169,9 @@ async def watches(abuse: Abuse) -> None:
     """Each names two hundred users, whose memberships would be read strongly consistent."""
     one = b'{"type":"watch_presence","chat_id":"%b","user_ids":%b}' % (abuse.target.chat_id.encode(), WATCHED)
     requests = frame(one) * WATCHES
-    async with abuse.websocket(abuse.target.token) as line:
+    async with abuse.websocket(abuse.target.token) as connection:
         while True:
-            await line.send(requests)
+            await connection.send(requests)
             await asyncio.sleep(ROUND_PAUSE)
 
 

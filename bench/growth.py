@@ -12,19 +12,18 @@ from typing import Any
 
 import uvloop
 
-from bench.connections import ignore, open_connections, require_open
 from bench.curves import curves
 from bench.deployment import Deployment, Report
 from bench.figures import Figures, format_number
 from bench.results import Record
 from bench.workloads import RunContext, catch_up, group, pairs
+from bench.workloads.idle import open_idle
 
 MESSAGES = (1_000, 10_000, 100_000)
 MEMBERS = (10, 100, 1_000)
 CONNECTIONS = (100, 1_000, 5_000)
 PAIRS, FILLED_PAIRS = 50, 5
 FETCHERS, FETCHED = 20, 1_000
-WARM_UP_CONNECTIONS = 50
 
 Row = dict[str, float]
 
@@ -85,15 +84,10 @@ async def by_connections(context: RunContext) -> list[Row]:
         context.report(f"{count:,} idle connections")
         await asyncio.to_thread(deployment.restart_web)
         tokens = [users[number % len(users)].token for number in range(count)]
-        async with open_connections(deployment.url, tokens[:WARM_UP_CONNECTIONS], [ignore] * WARM_UP_CONNECTIONS):
-            before = deployment.memory("web")
-            async with open_connections(deployment.url, tokens, [ignore] * count) as sockets:
-                await asyncio.sleep(1.0)
-                each = (deployment.memory("web") - before) / count / 1024
-                chat_pairs = [replace(pair, after=deployment.last_sequence(pair.chat_id)) for pair in chat_pairs]
-                row: Row = {"connections": count, "kib_per_connection": each}
-                row |= _prefixed("w1", await pairs.measure(context, chat_pairs))
-                require_open(sockets)
+        async with open_idle(deployment, tokens) as kib:
+            chat_pairs = [replace(pair, after=deployment.last_sequence(pair.chat_id)) for pair in chat_pairs]
+            row: Row = {"connections": count, "kib_per_connection": kib}
+            row |= _prefixed("w1", await pairs.measure(context, chat_pairs))
         rows.append(_reported(context, row))
     return rows
 

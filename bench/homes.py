@@ -21,6 +21,8 @@ from messaging.services.homes import Homes
 PICTURE = PROJECT_ROOT / "docs" / "homes.svg"
 PROCESSES, CHATS, MESSAGES = 100, 20_000, 50_000
 COUNTS = (1, 2, 3, 5, 10, 30, 100)
+WIDTH, SIDE, PANEL, GAP, HEIGHT, PLOT = 872, 24, 400, 24, 210, 120
+"""Of the picture, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,6 @@ def _relative(values: Mapping[str, float], names: Sequence[str]) -> list[float]:
     each = [values.get(name, 0.0) for name in names]
     mean = statistics.fmean(each)
     return sorted((value / mean for value in each), reverse=True)
-
-
-# The picture
-
-WIDTH, SIDE, PANEL, GAP, HEIGHT, PLOT = 872, 24, 400, 24, 210, 120
 
 
 def picture(result: Simulation, *, processes: int = PROCESSES, chats: int = CHATS) -> str:

@@ -1,9 +1,10 @@
 """CPU and memory use of processes, and the processes that run the clients."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -37,18 +38,23 @@ class PeakMemory:
         self._read = read
         self.most = 0
 
-    @asynccontextmanager
-    async def sampling(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._sample())
-        try:
-            yield
-        finally:
-            task.cancel()
+    def sampling(self) -> AbstractAsyncContextManager[None]:
+        return in_background(self._sample())
 
     async def _sample(self) -> None:
         while True:
             self.most = max(self.most, self._read())
             await asyncio.sleep(SAMPLE_INTERVAL)
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs `work` for the length of the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def cpu_of(process: psutil.Process) -> float:

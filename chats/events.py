@@ -9,22 +9,23 @@ from foundation.kernel.events import Event
 from foundation.kernel.ids import EventId, UserId
 
 
-class Change(StrEnum):
+class MembershipChange(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     ROLE_CHANGED = "role_changed"
 
 
 CHANGE_OF_NOTICE = {
-    "member_added": Change.ADDED,
-    "member_removed": Change.REMOVED,
-    "member_left": Change.REMOVED,
-    "role_changed": Change.ROLE_CHANGED,
+    "member_added": MembershipChange.ADDED,
+    "member_removed": MembershipChange.REMOVED,
+    "member_left": MembershipChange.REMOVED,
+    "role_changed": MembershipChange.ROLE_CHANGED,
 }
 """The notices of a chat's log that are also told as `MembershipChanged`, one event for each user they name."""
+_ROLES = [str(role) for role in Role]
 
 
-def changes_named(notice: object) -> list[tuple[str, Change]]:
+def changes_named(notice: object) -> list[tuple[str, MembershipChange]]:
     """Who changed, and how, by a notice of a chat's log. None for other notices, and for one that cannot be read."""
     if not isinstance(notice, dict) or notice.get("type") not in CHANGE_OF_NOTICE:
         return []
@@ -34,9 +35,6 @@ def changes_named(notice: object) -> list[tuple[str, Change]]:
     if not all(isinstance(user_id, str) for user_id in user_ids) or not all(role in _ROLES for role in roles):
         return []
     return [(user_id, CHANGE_OF_NOTICE[notice["type"]]) for user_id in user_ids]
-
-
-_ROLES = [str(role) for role in Role]
 
 
 def chat_created(chat: Chat, member_ids: Sequence[UserId], *, event_id: EventId) -> Event:
@@ -56,7 +54,13 @@ def chat_created(chat: Chat, member_ids: Sequence[UserId], *, event_id: EventId)
 
 
 def membership_changed(
-    change: Change, membership: Membership, *, sequence: int, changed_by: UserId, event_id: EventId, now: datetime
+    change: MembershipChange,
+    membership: Membership,
+    *,
+    sequence: int,
+    changed_by: UserId,
+    event_id: EventId,
+    now: datetime,
 ) -> Event:
     """`membership` is the state after the change, or the last state of a removed membership.
 

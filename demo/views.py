@@ -26,7 +26,7 @@ class DemoPeopleView(PublicView):
 
 @extend_schema(exclude=True)
 class DemoLoginView(PublicView):
-    seeder: DemoSeeder = given(DemoSeeder)
+    seeder = given(DemoSeeder)
 
     def post(self, request: Request) -> Response:
         body = self.validated(DemoLoginBody)

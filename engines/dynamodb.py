@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from engines.dynamolite.delay import AnswerDelay
-from engines.engine import Engine
+from engines.engine import OnePortEngine
 from engines.errors import EngineMissing
 from engines.health import post_status
-from engines.ports import LOOPBACK, ReservedPort
+from engines.ports import LOOPBACK
 from engines.processes import ChildProcess
 
 REGION = "us-east-1"
@@ -29,7 +29,7 @@ LIST_TABLES = {
 }
 
 
-class DynamoDbEngine(Engine):
+class DynamoDbEngine(OnePortEngine):
     """On `data_dir`, where every write is on disk before its response; in memory without one.
 
     A restart keeps the port. `delay` makes its answers wait; a change counts from the next start.
@@ -41,11 +41,10 @@ class DynamoDbEngine(Engine):
         super().__init__()
         self.delay = delay
         self._data_dir = data_dir
-        self._port = ReservedPort()
 
     @property
     def endpoint(self) -> str:
-        return f"http://{LOOPBACK}:{self._port.number}"
+        return f"http://{LOOPBACK}:{self.port}"
 
     def environment(self) -> dict[str, str]:
         return {
@@ -55,10 +54,6 @@ class DynamoDbEngine(Engine):
             "AWS_SECRET_ACCESS_KEY": "embedded",
         }
 
-    def close(self) -> None:
-        super().close()
-        self._port.release()
-
     def _launch(self) -> ChildProcess:
         if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
             raise EngineMissing(
@@ -66,7 +61,7 @@ class DynamoDbEngine(Engine):
                 "run `pip install -r requirements-embedded.txt`."
             )
         command = [sys.executable, "-m", "engines.dynamolite", "--host", LOOPBACK]
-        command += ["--port", str(self._port.number)]
+        command += ["--port", str(self.port)]
         if self._data_dir is not None:
             command += ["--file", str(self._data_dir / FILE_NAME)]
         if self.delay is not None:
@@ -75,4 +70,4 @@ class DynamoDbEngine(Engine):
         return ChildProcess(self.name, command, log=self._log)
 
     def _answers(self) -> bool:
-        return post_status(self._port.number, body="{}", headers=LIST_TABLES) == HTTPStatus.OK
+        return post_status(self.port, body="{}", headers=LIST_TABLES) == HTTPStatus.OK

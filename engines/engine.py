@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import ClassVar, TypeAlias
 
 from engines.errors import EngineFailed, describe_exit
+from engines.ports import ReservedPort
 from engines.processes import ChildProcess, LineSink, ignore_line, stop_together
 
 Wait: TypeAlias = Callable[[float], None]
@@ -104,3 +105,19 @@ class Engine(ABC):
         status = describe_exit(self.process.wait())
         last_line = next((line for line in reversed(self.process.last_lines) if line), "without output")
         raise EngineFailed(f"{self.name} {status} before it was ready: {last_line}")
+
+
+class OnePortEngine(Engine):
+    """An engine with one loopback port, which it keeps until it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._port = ReservedPort()
+
+    @property
+    def port(self) -> int:
+        return self._port.number
+
+    def close(self) -> None:
+        super().close()
+        self._port.release()

@@ -9,16 +9,16 @@ from typing import ClassVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from engines.engine import HEALTH_CHECK_INTERVAL, Engine
+from engines.engine import HEALTH_CHECK_INTERVAL, OnePortEngine
 from engines.kafkalite.signals import BRING_UP, TAKE_DOWN
-from engines.ports import LOOPBACK, ReservedPort
+from engines.ports import LOOPBACK
 from engines.processes import ChildProcess
 
 PARTITIONS = 3
 HEALTH_CHECK_TIMEOUT = 2.0  # seconds
 
 
-class KafkaEngine(Engine):
+class KafkaEngine(OnePortEngine):
     """One broker with the given topics. A restart keeps the port and loses the log.
 
     `take_down` closes its port and all connections, `bring_up` opens the port again; the log stays.
@@ -29,11 +29,10 @@ class KafkaEngine(Engine):
     def __init__(self, *, topics: Sequence[str]) -> None:
         super().__init__()
         self._topics = topics
-        self._port = ReservedPort()
 
     @property
     def endpoint(self) -> str:
-        return f"{LOOPBACK}:{self._port.number}"
+        return f"{LOOPBACK}:{self.port}"
 
     def environment(self) -> dict[str, str]:
         return {"KAFKA_BOOTSTRAP_SERVERS": self.endpoint}
@@ -49,13 +48,9 @@ class KafkaEngine(Engine):
         self.process.signal(BRING_UP)
         self.wait_until_ready()
 
-    def close(self) -> None:
-        super().close()
-        self._port.release()
-
     def _launch(self) -> ChildProcess:
         command = [sys.executable, "-m", "engines.kafkalite", "--host", LOOPBACK]
-        command += ["--port", str(self._port.number), "--partitions", str(PARTITIONS), *self._topics]
+        command += ["--port", str(self.port), "--partitions", str(PARTITIONS), *self._topics]
         self._port.hand_over()
         return ChildProcess(self.name, command, log=self._log)
 
@@ -71,4 +66,4 @@ class KafkaEngine(Engine):
 
     def _accepts(self) -> bool:
         with socket.socket() as connection:
-            return connection.connect_ex((LOOPBACK, self._port.number)) == 0
+            return connection.connect_ex((LOOPBACK, self.port)) == 0

@@ -10,9 +10,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from engines.engine import Engine
+from engines.engine import OnePortEngine
 from engines.errors import EngineMissing
-from engines.ports import LOOPBACK, ReservedPort
+from engines.ports import LOOPBACK
 from engines.processes import ChildProcess
 
 HEALTH_CHECK_TIMEOUT = 2.0  # seconds
@@ -30,7 +30,7 @@ def find_redis_server() -> Path | None:
     return next(Path(package.origin).parent.glob("_binaries/*/valkey-server"), None)
 
 
-class RedisEngine(Engine):
+class RedisEngine(OnePortEngine):
     """A Redis server that keeps nothing on disk. A restart keeps the port and loses the data."""
 
     name: ClassVar[str] = "redis"
@@ -38,18 +38,13 @@ class RedisEngine(Engine):
     def __init__(self, *, find_program: Callable[[], Path | None] = find_redis_server) -> None:
         super().__init__()
         self._find_program = find_program
-        self._port = ReservedPort()
 
     @property
     def endpoint(self) -> str:
-        return f"redis://{LOOPBACK}:{self._port.number}/0"
+        return f"redis://{LOOPBACK}:{self.port}/0"
 
     def environment(self) -> dict[str, str]:
         return {"REDIS_URL": self.endpoint}
-
-    def close(self) -> None:
-        super().close()
-        self._port.release()
 
     def _launch(self) -> ChildProcess:
         program = self._find_program()
@@ -59,7 +54,7 @@ class RedisEngine(Engine):
                 "or put redis-server or valkey-server on PATH."
             )
         self._port.hand_over()
-        command = [str(program), "--bind", LOOPBACK, "--port", str(self._port.number)]
+        command = [str(program), "--bind", LOOPBACK, "--port", str(self.port)]
         command += ["--save", "", "--appendonly", "no", "--loglevel", "warning"]
         return ChildProcess(self.name, command, log=self._log_line)
 
@@ -72,7 +67,7 @@ class RedisEngine(Engine):
         # Without the client's retries: `wait_until_ready` retries.
         client = redis.Redis(
             host=LOOPBACK,
-            port=self._port.number,
+            port=self.port,
             socket_timeout=HEALTH_CHECK_TIMEOUT,
             retry=Retry(NoBackoff(), retries=0),
         )

@@ -33,9 +33,9 @@ SHOWN_REACTORS = 20
 MAX_SEQUENCE = 2**53 - 1
 
 _CLIENT_MESSAGE_ID = re.compile(r"[!-~]{1,128}")
-# One grapheme, neither blank nor a control character.
+# One grapheme that is neither blank nor a control character, nor the replacement character: servers decode bytes of a
+# path that are not UTF-8 to it.
 _EMOJI = regex.compile(r"(?![\p{Cc}\p{Cf}\p{Z}\uFFFD])\X")
-"""Without the replacement character: servers decode bytes of a path that are not UTF-8 to it."""
 
 
 class Kind(StrEnum):

@@ -45,9 +45,9 @@ class Report:
     all_well: str = ""
 
     @property
-    def is_clean(self) -> bool:
-        """Whether nothing is left to do: nothing was found, or all of it was repaired."""
-        return all(finding.repaired for finding in self.findings)
+    def left(self) -> Sequence[Finding]:
+        """What is not repaired."""
+        return [finding for finding in self.findings if not finding.repaired]
 
     def to_json(self) -> dict[str, Any]:
         return {

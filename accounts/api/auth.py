@@ -36,8 +36,8 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class RequestCodeView(PublicView):
-    login: PhoneLogin = given(PhoneLogin)
-    address_of: ClientAddress = given(ClientAddress)
+    login = given(PhoneLogin)
+    address_of = given(ClientAddress)
 
     @extend_schema(
         operation_id="request_code",
@@ -64,8 +64,8 @@ class RequestCodeView(PublicView):
 
 
 class VerifyView(PublicView):
-    login: PhoneLogin = given(PhoneLogin)
-    address_of: ClientAddress = given(ClientAddress)
+    login = given(PhoneLogin)
+    address_of = given(ClientAddress)
 
     @extend_schema(
         operation_id="verify_code",
@@ -98,7 +98,7 @@ class VerifyView(PublicView):
 
 
 class RefreshView(PublicView):
-    sessions: Sessions = given(Sessions)
+    sessions = given(Sessions)
 
     @extend_schema(
         operation_id="refresh_tokens",
@@ -126,7 +126,7 @@ class RefreshView(PublicView):
 
 
 class LogoutView(ParleyView):
-    sessions: Sessions = given(Sessions)
+    sessions = given(Sessions)
 
     @extend_schema(
         operation_id="log_out",

@@ -19,8 +19,8 @@ CURSOR_SCOPE = "sessions"
 
 
 class SessionsView(ParleyView):
-    sessions: Sessions = given(Sessions)
-    cursors: CursorCodec = given(CursorCodec)
+    sessions = given(Sessions)
+    cursors = given(CursorCodec)
 
     @extend_schema(
         operation_id="list_sessions",
@@ -62,7 +62,7 @@ class SessionsView(ParleyView):
 
 
 class SessionView(ParleyView):
-    sessions: Sessions = given(Sessions)
+    sessions = given(Sessions)
 
     @extend_schema(
         operation_id="revoke_session",

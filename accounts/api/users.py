@@ -23,7 +23,7 @@ from foundation.rest.views import ParleyView, given
 
 
 class OwnUserView(ParleyView):
-    profiles: Profiles = given(Profiles)
+    profiles = given(Profiles)
 
     @extend_schema(
         operation_id="get_own_user",
@@ -54,7 +54,7 @@ class OwnUserView(ParleyView):
 
 
 class UserView(ParleyView):
-    profiles: Profiles = given(Profiles)
+    profiles = given(Profiles)
 
     @extend_schema(
         operation_id="get_user",
@@ -69,7 +69,7 @@ class UserView(ParleyView):
 
 
 class LookupView(ParleyView):
-    profiles: Profiles = given(Profiles)
+    profiles = given(Profiles)
 
     @extend_schema(
         operation_id="look_up_user",

@@ -1,9 +1,9 @@
 """Rate limits of the login. They fail closed: without Redis, every login is refused."""
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from foundation.kernel.addresses import client_of, is_loopback
 from foundation.stores.redis.limits import Charge, Limit, RateLimiter
 
 SECONDS_PER_HOUR = 3600.0
@@ -42,7 +42,7 @@ class CodeRequest:
     @property
     def caller(self) -> str:
         """The number as asked for from this address."""
-        return f"{self.number}:{_subject(self.address)[0]}"
+        return f"{self.number}:{client_of(self.address)}"
 
 
 class LoginGuard:
@@ -102,20 +102,5 @@ class LoginGuard:
         self._limiter.take_all([replace(charge, cost=-charge.cost) for charge in charges])
 
     def _require_address(self, limit: Limit, address: str) -> None:
-        subject, loopback = _subject(address)
-        if not (loopback and self._loopback_is_free):
-            self._limiter.take(limit, subject).require()
-
-
-def _subject(address: str) -> tuple[str, bool]:
-    """The bucket of an address, and whether it is loopback. All requests without an address share one bucket."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return "unknown", False
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return _subject(str(parsed.ipv4_mapped))
-        network = ipaddress.ip_network((int(parsed), 64), strict=False)
-        return str(network.network_address), parsed.is_loopback
-    return str(parsed), parsed.is_loopback
+        if not (self._loopback_is_free and is_loopback(address)):
+            self._limiter.take(limit, client_of(address)).require()

@@ -40,18 +40,16 @@ LIST = AccessPattern(
     index=SessionModel.user_sessions_index,
 )
 CREATE = AccessPattern(
-    "Create session", SessionModel, Operation.PUT, "session_id", condition="the session does not exist"
+    "Create session", SessionModel, Operation.PUT, "session_id", condition="attribute_not_exists(session_id)"
 )
 ROTATE = AccessPattern(
     "Rotate refresh token",
     SessionModel,
     Operation.UPDATE,
     "session_id",
-    condition="`refresh_token_hash` is the presented token's",
+    condition="refresh_token_hash = :presented",
 )
-REVOKE = AccessPattern(
-    "Revoke session", SessionModel, Operation.DELETE, "session_id", condition="`user_id` is the caller"
-)
+REVOKE = AccessPattern("Revoke session", SessionModel, Operation.DELETE, "session_id", condition="user_id = :caller")
 REVOKE_ALL = AccessPattern("Revoke all sessions", SessionModel, Operation.BATCH_DELETE, "session_id")
 
 

@@ -39,33 +39,42 @@ FIND_CLAIM = AccessPattern(
     "Find owner of phone number", UserModel, Operation.GET, "user_id = phone#<E.164>", Consistency.STRONG
 )
 CREATE_USER = AccessPattern(
-    "Create user", UserModel, Operation.TRANSACT_PUT, "user_id", condition="the user does not exist"
+    "Create user", UserModel, Operation.TRANSACT_PUT, "user_id", condition="attribute_not_exists(user_id)"
 )
 CLAIM_PHONE = AccessPattern(
     "Claim phone number",
     UserModel,
     Operation.TRANSACT_PUT,
     "user_id = phone#<E.164>",
-    condition="the claim does not exist",
+    condition="attribute_not_exists(user_id)",
 )
 GET_USER_NOW = AccessPattern("Get user at login", UserModel, Operation.GET, "user_id", Consistency.STRONG)
-SUSPEND_USER = AccessPattern("Suspend user", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
-RESTORE_USER = AccessPattern("Restore user", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
-ERASE_USER = AccessPattern("Erase user", UserModel, Operation.TRANSACT_DELETE, "user_id", condition="the user exists")
+SUSPEND_USER = AccessPattern(
+    "Suspend user", UserModel, Operation.UPDATE, "user_id", condition="attribute_exists(phone_number)"
+)
+RESTORE_USER = AccessPattern(
+    "Restore user", UserModel, Operation.UPDATE, "user_id", condition="attribute_exists(phone_number)"
+)
+ERASE_USER = AccessPattern(
+    "Erase user", UserModel, Operation.TRANSACT_DELETE, "user_id", condition="attribute_exists(phone_number)"
+)
 RELEASE_PHONE = AccessPattern(
     "Release phone number",
     UserModel,
     Operation.TRANSACT_DELETE,
     "user_id = phone#<E.164>",
-    condition="`owner_id` is the user",
+    condition="owner_id = :user_id",
 )
-CHANGE_PROFILE = AccessPattern("Change profile", UserModel, Operation.UPDATE, "user_id", condition="the user exists")
+CHANGE_PROFILE = AccessPattern(
+    "Change profile", UserModel, Operation.UPDATE, "user_id", condition="attribute_exists(phone_number)"
+)
 RECORD_LAST_SEEN = AccessPattern(
     "Record last seen",
     UserModel,
     Operation.UPDATE,
     "user_id",
-    condition="the user exists and shows its presence, and last_seen < :since",
+    condition="attribute_exists(phone_number) AND (attribute_not_exists(show_presence) OR show_presence = :true) AND "
+    "(attribute_not_exists(last_seen) OR last_seen < :since)",
 )
 
 

@@ -39,7 +39,7 @@ def compare(
 
     pairs = run_in_turns(Side(PEER, run_peer), Side(PARLEY, run_parley), workloads, runs=runs, report=report)
     output(table(pairs, PEER, PARLEY))
-    settings = {"peer": peer.versions, "manner": peer.profile, "workloads": list(workloads), "runs": runs}
+    settings = {"peer": peer.versions, "profile": peer.profile, "workloads": list(workloads), "runs": runs}
     document = {name: [{PEER: pair.baseline, PARLEY: pair.candidate} for pair in each] for name, each in pairs.items()}
     record = Record(deployment.engines, settings)
     record.keep("peer-" + "-".join(workloads), {"pairs": document}, None, report=report)

@@ -13,8 +13,8 @@ from bench.peers.postgres import DATABASE, USER, PostgresEngine
 from bench.peers.profiles import Profile, configuration
 from bench.peers.stanzas import FEATURES, HEADER
 from bench.peers.system_user import SystemUser
-from engines.engine import Engine
-from engines.ports import LOOPBACK, ReservedPort
+from engines.engine import OnePortEngine
+from engines.ports import LOOPBACK
 from engines.processes import ChildProcess
 
 ERLANG = ("+K", "true", "+P", "250000")
@@ -23,7 +23,7 @@ LIMITS = {"ERL_MAX_PORTS": "32000", "ERL_MAX_ETS_TABLES": "1400"}
 PROBE_TIMEOUT = 5.0
 
 
-class EjabberdEngine(Engine):
+class EjabberdEngine(OnePortEngine):
     name: ClassVar[str] = "ejabberd"
     ready_within: ClassVar[float] = 60.0
 
@@ -34,11 +34,6 @@ class EjabberdEngine(Engine):
         self._postgres = postgres
         self._directory = directory
         self._user = SystemUser("ejabberd")
-        self._port = ReservedPort()
-
-    @property
-    def port(self) -> int:
-        return self._port.number
 
     @property
     def endpoint(self) -> str:
@@ -47,10 +42,6 @@ class EjabberdEngine(Engine):
     def environment(self) -> dict[str, str]:
         """Empty: no process of Parley uses it."""
         return {}
-
-    def close(self) -> None:
-        super().close()
-        self._port.release()
 
     def _launch(self) -> ChildProcess:
         if not self._directory.exists():

@@ -51,4 +51,4 @@ def _library(root: Path, name: str) -> Path | None:
 def _postgres(root: Path) -> Path | None:
     """The newest version with `initdb`."""
     found = (path.parent for path in root.glob("usr/lib/postgresql/*/bin/initdb"))
-    return max(found, key=lambda path: [int(shard) for shard in re.findall(r"\d+", path.parent.name)], default=None)
+    return max(found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.parent.name)], default=None)

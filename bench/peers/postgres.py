@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.peers.system_user import SystemUser
-from engines.engine import Engine
+from engines.engine import OnePortEngine
 from engines.errors import EngineFailed
-from engines.ports import LOOPBACK, ReservedPort
+from engines.ports import LOOPBACK
 from engines.processes import ChildProcess
 
 USER = DATABASE = "ejabberd"
 COMMAND_TIMEOUT = 60.0
 
 
-class PostgresEngine(Engine):
+class PostgresEngine(OnePortEngine):
     """Keeps its data in `directory` and listens on a loopback port, without passwords."""
 
     name: ClassVar[str] = "postgres"
@@ -26,11 +26,6 @@ class PostgresEngine(Engine):
         self._programs = programs
         self._directory = directory
         self._user = SystemUser("postgres")
-        self._port = ReservedPort()
-
-    @property
-    def port(self) -> int:
-        return self._port.number
 
     @property
     def endpoint(self) -> str:
@@ -38,10 +33,6 @@ class PostgresEngine(Engine):
 
     def environment(self) -> dict[str, str]:
         return {"PGHOST": LOOPBACK, "PGPORT": str(self.port), "PGUSER": USER, "PGDATABASE": DATABASE}
-
-    def close(self) -> None:
-        super().close()
-        self._port.release()
 
     def create_database(self, schema: Path) -> None:
         self._run((str(self._programs / "createdb"), DATABASE))

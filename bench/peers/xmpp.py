@@ -73,7 +73,7 @@ class Stream(asyncio.Protocol):
 
 
 async def log_in(port: int, name: str, password: str) -> Stream:
-    """Return when the user is open_streams. Raises `OSError` or `TimeoutError`."""
+    """Return when the user is logged in. Raises `OSError` or `TimeoutError`."""
     loop = asyncio.get_running_loop()
     _, stream = await loop.create_connection(Stream, LOOPBACK, port)
     steps = (

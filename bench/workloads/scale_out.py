@@ -1,14 +1,15 @@
 """W8: W2 and W6 with one, two and three `web` processes that share every chat, on a store that answers late."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from bench.deployment import Deployment, User
 from bench.figures import Figures, format_number
 from bench.kafka_order import watch_order
+from bench.processes import in_background
 from bench.timeline import InvalidRun
 from bench.window import Window
 from bench.workloads import RunContext, group, mixed
@@ -133,13 +134,8 @@ class SocketShares:
         total = sum(self._most.values())
         return min(self._most.values()) / total if total else 0.0
 
-    @asynccontextmanager
-    async def sampling(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._sample())
-        try:
-            yield
-        finally:
-            task.cancel()
+    def sampling(self) -> AbstractAsyncContextManager[None]:
+        return in_background(self._sample())
 
     async def _sample(self) -> None:
         while True:

@@ -56,7 +56,7 @@ REMOVE_MEMBER = AccessPattern(
     MembershipModel,
     Operation.TRANSACT_DELETE,
     key="chat_id, user_id",
-    condition="role = :seen and joined_at = :seen",
+    condition="role = :seen AND joined_at = :seen",
 )
 CHANGE_ROLE = AccessPattern(
     "Change role",

@@ -144,7 +144,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Parley",
     "DESCRIPTION": "A messaging backend: dense sequences, safe retries, acknowledged means durable.",
     "VERSION": "1",
-    "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {"RoleEnum": ["owner", "admin", "member"]},
@@ -152,8 +151,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "foundation.rest.schema.complete",
     ],
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 USE_TZ = True

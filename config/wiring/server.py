@@ -14,7 +14,6 @@ from foundation.server.http import HttpLimits
 
 def server(endpoints: Iterable[str]) -> ParleyServer:
     parts = web()
-
     limits = HttpLimits(
         body_bytes=settings.MAX_BODY_BYTES,
         request_seconds=settings.REQUEST_TIMEOUT,

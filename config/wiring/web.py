@@ -14,7 +14,8 @@ import messaging.parts
 from accounts.services.guard import LoginPolicy
 from chats.api.views import INVITATIONS
 from config.wiring.clients import Clients
-from foundation.rest.addresses import ClientAddress, is_loopback
+from foundation.kernel.addresses import is_loopback
+from foundation.rest.addresses import ClientAddress
 from foundation.rest.health import EngineProbes
 from foundation.rest.throttling import PUBLIC, READS, WRITES, PublicLimits, UserLimits
 from foundation.stores.redis.control import ControlChannel

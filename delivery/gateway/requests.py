@@ -107,7 +107,7 @@ def _send_message(frame: Fields) -> SendMessage:
         content=text(frame, "content"),
         content_type=text(frame, "content_type", default=TEXT),
         reply_to=whole(frame, "reply_to", least=1, most=MAX_SEQUENCE) if "reply_to" in frame else None,
-        mentions=mentions(frame) if "mentions" in frame else (),
+        mentions=mentions(frame),
     )
 
 
@@ -240,10 +240,7 @@ def sequence(frame: Fields) -> int:
 
 
 def mentions(frame: Fields) -> tuple[UserId, ...]:
-    value = frame.get("mentions", [])
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise BadFrame("mentions must be a list of strings")
-    return tuple(map(UserId, value))
+    return tuple(map(UserId, texts(frame, "mentions"))) if "mentions" in frame else ()
 
 
 def action(frame: Fields) -> Action:

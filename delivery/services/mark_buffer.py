@@ -32,12 +32,12 @@ CLOSE_TIMEOUT = 5.0
 # Pauses before marks are written again that the store did not take; clients hear of what fails after the last.
 RETRY_AFTER = (1.0, 2.0, 4.0, 8.0)
 PAUSE_AFTER_FAILURE = 1.0
-# Messages wait in the store behind what is written together.
+# A batch. More would keep messages waiting in the store behind it.
 PAIRS_PER_WRITE = 16
+# Batches in flight: some are read while others are written, and `Watermarks` bounds the writes.
 CONCURRENT_WRITES = 32
-# Some batches are read while the writes of others are in flight, which `Watermarks` bounds.
-# As many pairs must wait for another batch to join those in flight: a store that keeps up gets them one by one, and
-# messages do not wait behind them.
+# So many pairs must wait before another batch joins those in flight: a store that keeps up gets one at a time, and
+# messages do not wait behind it.
 BACKLOG_PER_WRITE = 32
 MAX_WAITING = 50_000
 MAX_WAITING_PER_USER = 2_000

@@ -35,7 +35,7 @@ MAX_RECENT = 50_000
 CONCURRENT_RECORDS = 4
 MAX_RECORDS_WAITING = 1_000
 FEW = 10
-"""About more users than this, a stranger is refused before any of them is read."""
+"""Of more users than this none is read before it is known that the caller is in the chat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-IPV6_NETWORK_BITS = 64
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from foundation.kernel.addresses import Address, parse_address
 
 
 class ClientAddress:
@@ -32,39 +30,17 @@ class ClientAddress:
 
     def resolve(self, peer: str, forwarded_for: str) -> str:
         """The same from the address of the connection and the value of `X-Forwarded-For`."""
-        address = _parse(peer)
+        address = parse_address(peer)
         if address is None:
             return ""
         hops = forwarded_for.split(",")
-        while hops and self._is_trusted(address) and (hop := _parse(hops.pop())) is not None:
+        while hops and self._is_trusted(address) and (hop := parse_address(hops.pop())) is not None:
             address = hop
         return str(address)
 
     def is_proxy(self, address: str) -> bool:
-        parsed = _parse(address)
+        parsed = parse_address(address)
         return parsed is not None and self._is_trusted(parsed)
 
     def _is_trusted(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self._trusted)
-
-
-def client_of(address: str) -> str:
-    """What limits count: the address, and of IPv6 its network of 64 bits, because one client has all of those."""
-    parsed = _parse(address.partition("%")[0])
-    if parsed is None or parsed.version == 4:
-        return address if parsed is None else str(parsed)
-    return str(ipaddress.ip_network((int(parsed), IPV6_NETWORK_BITS), strict=False))
-
-
-def is_loopback(address: str) -> bool:
-    parsed = _parse(address)
-    return parsed is not None and parsed.is_loopback
-
-
-def _parse(text: str) -> Address | None:
-    """IPv4 addresses of a socket that listens on IPv6 as well are mapped: `::ffff:192.0.2.1`."""
-    try:
-        address = ipaddress.ip_address(text.strip())
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address

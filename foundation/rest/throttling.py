@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from django.http import HttpRequest
 from rest_framework.request import Request
 
+from foundation.kernel.addresses import client_of
 from foundation.kernel.ids import SessionId, UserId
-from foundation.rest.addresses import ClientAddress, client_of
+from foundation.rest.addresses import ClientAddress
 from foundation.stores.redis.limits import Charge, FallbackRateLimiter, Limit
 
 READS, WRITES = "reads", "writes"

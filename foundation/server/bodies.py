@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from prometheus_client import Counter, Gauge
 
+from foundation.kernel.addresses import client_of
 from foundation.kernel.errors import RateLimited
-from foundation.rest.addresses import client_of
 from foundation.server.gate import Overcrowded
 
 REFUSED = Counter("parley_bodies_refused_total", "Requests refused because too many bytes of bodies were held.")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from prometheus_client import Counter
 
-from foundation.rest.addresses import client_of
+from foundation.kernel.addresses import client_of
 
 REFUSED = Counter("parley_connections_refused_total", "Connections refused because their address held too many.")
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from prometheus_client import Counter
 
+from foundation.kernel.addresses import client_of
 from foundation.kernel.errors import RateLimited
 from foundation.kernel.ids import UserId
-from foundation.rest.addresses import ClientAddress, client_of
+from foundation.rest.addresses import ClientAddress
 from foundation.rest.authentication import bearer_token
 from foundation.rest.handler import Send
 from foundation.server.gate import Overcrowded, refuse

@@ -16,10 +16,11 @@ from typing import Protocol
 from foundation.kernel.ids import ChatId
 from foundation.stores.errors import StoreUnavailable
 from messaging.services import metrics
+from messaging.stores.homes import TTL_SECONDS
 
 log = logging.getLogger(__name__)
 
-LIST_TTL = 2.0
+LIST_TTL = float(TTL_SECONDS)
 """Seconds after which a process that has not refreshed itself is no longer in the list, nor its copy of it valid."""
 REFRESH_EVERY = 0.5
 REFRESH_TIMEOUT = 1.0

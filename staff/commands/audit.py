@@ -4,7 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from staff.commands.base import COULD_NOT_LOOK, StaffCommand
+from foundation.commands.base import COULD_NOT_LOOK
+from staff.commands.base import StaffCommand
 from staff.parts import Recovery
 from staff.services.audit.auditor import AuditScope
 

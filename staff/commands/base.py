@@ -10,29 +10,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import Error as DatabaseError
 
-from foundation.kernel.errors import ParleyError
+from foundation.commands.base import COULD_NOT_LOOK, EngineCommand
 from staff.findings import Finding, Report
 from staff.services.audit_log import Act, command_actor, recorded
 
-FOUND, COULD_NOT_LOOK = 1, 2
+FOUND = 1
 BAR_WIDTH = 30
 
 
-class OperatorCommand(BaseCommand):
+class OperatorCommand(EngineCommand):
     """Ends with one sentence and exit code 2 when an engine or the staff's database fails."""
-
-    requires_system_checks: list[str] = []
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
-        except ParleyError as error:
-            raise CommandError(error.detail, returncode=COULD_NOT_LOOK) from error
-        except TimeoutError as error:
-            raise CommandError("An engine did not answer in time.", returncode=COULD_NOT_LOOK) from error
         except DatabaseError as error:
             raise CommandError(
                 f"The staff's database, which has the audit log, cannot be used ({' '.join(str(error).split())}): "
@@ -56,11 +50,12 @@ class LookCommand(OperatorCommand):
                 self.stdout.write(note)
             if report.findings:
                 self.stdout.write(table(report.findings))
-        left = sum(not finding.repaired for finding in report.findings)
-        if left:
+        if report.left:
             may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
             advice = " Run it with --repair for the repairs that they name." if may_repair else ""
-            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}", returncode=FOUND)
+            raise CommandError(
+                f"{len(report.left)} of {len(report.findings)} findings are left.{advice}", returncode=FOUND
+            )
         if not options["json"]:
             count = len(report.findings)
             repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"

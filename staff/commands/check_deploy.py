@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from staff.commands.base import COULD_NOT_LOOK as EXIT_COULD_NOT_LOOK
+from foundation.commands.base import COULD_NOT_LOOK
 from staff.commands.base import LookCommand
-from staff.services.deploy_checks import COULD_NOT_LOOK, Deployment, check
+from staff.services.deploy_checks import UNAVAILABLE, Deployment, check
 
 
 class CheckDeployCommand(LookCommand):
@@ -33,6 +33,6 @@ class CheckDeployCommand(LookCommand):
         try:
             self.finish(report, options)
         except CommandError as error:
-            if any(finding.kind == COULD_NOT_LOOK for finding in report.findings):
-                raise CommandError(str(error), returncode=EXIT_COULD_NOT_LOOK) from error
+            if any(finding.kind == UNAVAILABLE for finding in report.findings):
+                raise CommandError(str(error), returncode=COULD_NOT_LOOK) from error
             raise

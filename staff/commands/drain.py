@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 from django.core.management.base import CommandError
 
-from staff.commands.base import COULD_NOT_LOOK, FOUND, StaffCommand
+from foundation.commands.base import COULD_NOT_LOOK
+from staff.commands.base import FOUND, StaffCommand
 from staff.parts import Recovery
 from staff.services.drain import GatewayNotFound
 

@@ -14,8 +14,9 @@ from django.core.management.base import CommandError
 
 from accounts.domain import User
 from accounts.errors import UserNotFound
+from foundation.commands.base import COULD_NOT_LOOK
 from staff.assembly import StaffServices
-from staff.commands.base import COULD_NOT_LOOK, LookCommand, StaffCommand
+from staff.commands.base import LookCommand, StaffCommand
 from staff.services.audit_log import command_actor
 from staff.services.export import describe_session, describe_user
 from staff.services.people import Order, People

@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from foundation.commands.base import COULD_NOT_LOOK
 from foundation.commands.health import add_health_arguments, serve_health
-from staff.commands.base import COULD_NOT_LOOK, StaffCommand
+from staff.commands.base import StaffCommand
 from staff.durations import moment
 from staff.parts import Recovery
 from staff.services.reconcile import Scope

@@ -35,7 +35,7 @@ class StaffPage(View):
     actions: ClassVar[Mapping[str, str]] = {}
     template: ClassVar[str]
     site: "StaffSite" = given(object)  # type: ignore[assignment]
-    services: StaffServices = given(StaffServices)
+    services = given(StaffServices)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:

@@ -25,7 +25,7 @@ from staff.services.permission_probes import attempts, deletion
 CLOCK_TOLERANCE = timedelta(seconds=1)
 SEVEN_DAYS = timedelta(days=7)
 REPLICAS = 3
-COULD_NOT_LOOK = "unavailable"
+UNAVAILABLE = "unavailable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def check(deployment: Deployment) -> Report:
         try:
             findings += each(deployment)
         except ParleyError as error:
-            findings.append(Finding(COULD_NOT_LOOK, f"{each.__name__}: {error.detail}."))
+            findings.append(Finding(UNAVAILABLE, f"{each.__name__}: {error.detail}."))
     return Report(findings, len(CHECKS))
 
 

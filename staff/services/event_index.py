@@ -15,8 +15,8 @@ from foundation.kernel.events import (
     MalformedEvent,
 )
 from foundation.stores.kafka import Record
+from messaging.domain import MAX_SEQUENCE
 
-MAX_SEQUENCE = 2**53 - 1
 UNNUMBERED = 0
 """In place of a sequence, for an event that has none."""
 

@@ -12,18 +12,9 @@ import psutil
 import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
 
+from config.settings.capacity import TABLES
 from tests.e2e.dev_run import DevRun, eventually
 
-TABLES = {
-    "users",
-    "sessions",
-    "chats",
-    "chat_memberships",
-    "chat_counters",
-    "messages",
-    "idempotency_keys",
-    "delivery_state",
-}
 CONNECTIONS = 64
 
 
@@ -47,7 +38,7 @@ class TestAReadyRun:
 
     def test_it_writes_where_its_engines_are(self, ready_dev: DevRun) -> None:
         assert set(ready_dev.engines()) == {"dynamodb", "kafka", "redis"}
-        assert set(dynamodb_of(ready_dev).list_tables()["TableNames"]) == TABLES
+        assert set(dynamodb_of(ready_dev).list_tables()["TableNames"]) == set(TABLES)
         for name, engine in ready_dev.engines().items():
             assert any(f"{name} is ready on {engine['endpoint']}" in line for line in ready_dev.lines)
 

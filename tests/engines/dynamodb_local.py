@@ -25,7 +25,7 @@ class DynamoDbLocal(DynamoDbEngine):
     def _launch(self) -> ChildProcess:
         libraries = provide_libraries(DYNAMODB)
         # Without -sharedDb every access key and region has its own tables.
-        arguments = ["-port", str(self._port.number), "-sharedDb", "-disableTelemetry"]
+        arguments = ["-port", str(self.port), "-sharedDb", "-disableTelemetry"]
         arguments += ["-inMemory"] if self._data_dir is None else ["-dbPath", str(self._data_dir)]
         self._port.hand_over()
         command = java_command(libraries, MAIN, *arguments, options={"java.library.path": libraries})

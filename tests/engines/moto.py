@@ -12,5 +12,5 @@ class MotoServer(DynamoDbEngine):
 
     def _launch(self) -> ChildProcess:
         self._port.hand_over()
-        command = [sys.executable, "-m", "moto.server", "--host", LOOPBACK, "--port", str(self._port.number)]
+        command = [sys.executable, "-m", "moto.server", "--host", LOOPBACK, "--port", str(self.port)]
         return ChildProcess(self.name, command, log=self._log)

@@ -159,7 +159,7 @@ def given_values(**given: Any) -> dict[str, Any]:
 
 class TestConditions:
     @pytest.mark.parametrize("path", PATHS)
-    def test_with_a_given_value(self, both: Both, key: dict[str, Any], path: str) -> None:
+    def test_both_agree_on_conditions_with_a_given_value(self, both: Both, key: dict[str, Any], path: str) -> None:
         templates = [f"{path} {operator} :v" for operator in ("=", "<>", "<", "<=", ">", ">=")]
         templates += [f"{path} BETWEEN :v AND :v", f"{path} IN (s, :v)" if path != "s" else "s IN (:v)"]
         templates += [f"{name}({path}, :v)" for name in ("begins_with", "contains", "attribute_type")]
@@ -168,7 +168,7 @@ class TestConditions:
             self.check(both, key, text, v=each)
 
     @pytest.mark.parametrize("path", PATHS)
-    def test_with_the_item_alone(self, both: Both, key: dict[str, Any], path: str) -> None:
+    def test_both_agree_on_conditions_with_the_item_alone(self, both: Both, key: dict[str, Any], path: str) -> None:
         templates = ["{} = {}", "{} <> {}", "{} < {}", "contains({}, {})", "begins_with({}, {})", "size({}) > size({})"]
         for template, other in itertools.product(templates, ("s", "n", "l", "ss", "gone")):
             self.check(both, key, template.format(path, other))
@@ -216,7 +216,7 @@ class TestConditions:
             "#a = :v",
         ],
     )
-    def test_of_any_form(self, both: Both, key: dict[str, Any], text: str) -> None:
+    def test_both_agree_on_conditions_of_any_form(self, both: Both, key: dict[str, Any], text: str) -> None:
         self.check(both, key, text, v=1)
 
     @staticmethod
@@ -251,7 +251,7 @@ class TestUpdates:
             "t",
         ],
     )
-    def test_of_a_path(self, both: Both, key: dict[str, Any], path: str) -> None:
+    def test_both_agree_on_updates_of_a_path(self, both: Both, key: dict[str, Any], path: str) -> None:
         templates = [f"SET {path} = :v", f"ADD {path} :v", f"DELETE {path} :v", f"SET {path} = {path} + :v"]
         templates += [f"SET q = if_not_exists({path}, :v)", f"SET q = list_append({path}, :v)", f"SET q = :v - {path}"]
         for text, each in itertools.product(templates, VALUES):
@@ -295,7 +295,9 @@ class TestUpdates:
             ("SET a = :v", {"v": "x" * 410_000}),
         ],
     )
-    def test_of_any_form(self, both: Both, key: dict[str, Any], text: str, bound: dict[str, Any]) -> None:
+    def test_both_agree_on_updates_of_any_form(
+        self, both: Both, key: dict[str, Any], text: str, bound: dict[str, Any]
+    ) -> None:
         self.check(both, key, text, **bound)
 
     @pytest.mark.parametrize("wanted", ["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW", "BAD", None])
@@ -345,7 +347,7 @@ class TestNumbers:
             "--1",
         ],
     )
-    def test_as_keys_and_as_values(self, both: Both, number: str) -> None:
+    def test_both_agree_on_numbers_as_keys_and_as_values(self, both: Both, number: str) -> None:
         partition = f"number {next(_numbers)}"
         item = values({"pk": partition, "sk": {"N": number}, "v": {"N": number}})
         both.must_agree("PutItem", TableName=TABLE, Item=item)
@@ -353,7 +355,7 @@ class TestNumbers:
 
 
 class TestTransactions:
-    def test_that_are_rejected_or_cancelled(self, both: Both, key: dict[str, Any]) -> None:
+    def test_both_agree_on_transactions_that_are_rejected_or_cancelled(self, both: Both, key: dict[str, Any]) -> None:
         taken = {"Put": {"TableName": PLAIN, "Item": key, "ConditionExpression": "attribute_not_exists(pk)"}}
         shown = {"Put": {**taken["Put"], "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
         fine = {"Put": {"TableName": PLAIN, "Item": values({"pk": "fine"})}}
@@ -390,7 +392,7 @@ class TestTransactions:
         both.must_agree("TransactWriteItems", TransactItems=many)
         both.must_agree("TransactWriteItems", TransactItems=many[1:])
 
-    def test_with_a_token(self, both: Both) -> None:
+    def test_both_agree_on_transactions_with_a_token(self, both: Both) -> None:
         token = f"token {next(_numbers)}"
         for added in (1, 1, 2):
             update = {"TableName": PLAIN, "Key": values({"pk": token}), "UpdateExpression": "ADD n :v"}
@@ -434,7 +436,7 @@ class TestQueries:
             ("", {}),
         ],
     )
-    def test_of_any_form(self, both: Both, text: str, bound: dict[str, Any]) -> None:
+    def test_both_agree_on_queries_of_any_form(self, both: Both, text: str, bound: dict[str, Any]) -> None:
         for forward in (True, False):
             request = {"TableName": TABLE, "KeyConditionExpression": text, "ScanIndexForward": forward}
             both.must_agree("Query", **request, **given_values(p="p", **bound))
@@ -462,7 +464,7 @@ class TestQueries:
             {"ExclusiveStartKey": {"pk": {"S": "p"}, "sk": {"S": "1"}}},
         ],
     )
-    def test_with_options(self, both: Both, options: dict[str, Any]) -> None:
+    def test_both_agree_on_queries_with_options(self, both: Both, options: dict[str, Any]) -> None:
         both.must_agree("Query", TableName=TABLE, KeyConditionExpression="pk = :v", **given_values(v="p"), **options)
         for index, name, each in (("everything", "gp", "g"), ("some", "gs", "s1"), ("local", "pk", "p")):
             request = {"TableName": TABLE, "IndexName": index, "KeyConditionExpression": f"{name} = :v"}
@@ -500,7 +502,7 @@ class TestTables:
             {"TableName": PLAIN},
         ],
     )
-    def test_that_are_invalid(self, both: Both, change: dict[str, Any]) -> None:
+    def test_both_agree_on_invalid_tables(self, both: Both, change: dict[str, Any]) -> None:
         both.must_agree("CreateTable", **(plain() | {"TableName": "another"} | change))
 
     def test_expiry(self, both: Both) -> None:
@@ -606,7 +608,9 @@ class TestSequences:
         ),
         options=reads(),
     )
-    def test_of_writes_leave_the_same_items(self, both: Both, steps: list[Any], options: dict[str, Any]) -> None:
+    def test_sequences_of_writes_leave_the_same_items(
+        self, both: Both, steps: list[Any], options: dict[str, Any]
+    ) -> None:
         partition = f"sequence {next(_numbers)}"
         for step in steps:
             if isinstance(step, list):

@@ -46,7 +46,7 @@
 
 import { Close, Connection, pauseBefore } from "./protocol/connection.js";
 import { ChatLog, changed, kindOf } from "./protocol/log.js";
-import { Marks } from "./protocol/marks.js";
+import { Marks, TYPING_MS } from "./protocol/marks.js";
 import { Outbox } from "./protocol/outbox.js";
 import { ParleyError, Session } from "./protocol/session.js";
 import { Streams } from "./protocol/streams.js";
@@ -59,7 +59,6 @@ const MARK_DELAY_MS = 200;
 const TYPING_INTERVAL_MS = 3_000;
 /** Within two seconds of a start the server forwards no other, not even after an end. */
 const TYPING_PAUSE_MS = 2_500;
-const TYPING_MS = 6_000;
 const WATCH_PAUSE_MS = 100;
 
 /** The connection, the chats and the drafts of one user. One per page. */

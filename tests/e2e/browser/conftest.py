@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from foundation.kernel.ids import ChatId
 from tests.e2e.browser import chromium
 from tests.e2e.system import WEBS, Device, System
 
@@ -63,6 +64,22 @@ def new_person(browser: "Browser", system: System) -> Iterator[NewPerson]:
     """Create people with browsers; fails the test if a page had an error."""
     with people_in_browsers(browser, system) as create:
         yield create
+
+
+@pytest.fixture
+def ada(new_person: NewPerson) -> "Person":
+    return new_person("Ada")
+
+
+@pytest.fixture
+def ben(new_person: NewPerson) -> "Person":
+    return new_person("Ben")
+
+
+@pytest.fixture
+def chat_id(system: System, ada: "Person", ben: "Person") -> ChatId:
+    """A direct chat of both."""
+    return system.direct_chat(ada.device, ben.device)
 
 
 @contextmanager

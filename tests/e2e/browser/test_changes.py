@@ -12,16 +12,6 @@ from tests.e2e.system import System
 
 
 @pytest.fixture
-def ada(new_person: NewPerson) -> Person:
-    return new_person("Ada")
-
-
-@pytest.fixture
-def ben(new_person: NewPerson) -> Person:
-    return new_person("Ben")
-
-
-@pytest.fixture
 def chat_id(system: System, ada: Person, ben: Person) -> ChatId:
     return system.group(ada.device, [ben.device])
 

@@ -4,30 +4,13 @@ import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from parley_client import Client
 from playwright.sync_api import APIResponse, Route, expect
 
 from foundation.kernel.ids import ChatId
 from tests.doubles import eventually
-from tests.e2e.browser.conftest import NewPerson
 from tests.e2e.browser.people import Person, Tab
 from tests.e2e.system import System
-
-
-@pytest.fixture
-def ada(new_person: NewPerson) -> Person:
-    return new_person("Ada")
-
-
-@pytest.fixture
-def ben(new_person: NewPerson) -> Person:
-    return new_person("Ben")
-
-
-@pytest.fixture
-def chat_id(system: System, ada: Person, ben: Person) -> ChatId:
-    return system.direct_chat(ada.device, ben.device)
 
 
 class TestTwoBrowsers:

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from playwright.sync_api import WebSocketRoute, expect
 
 from foundation.kernel.ids import ChatId
@@ -10,21 +9,6 @@ from tests.doubles import eventually
 from tests.e2e.browser.conftest import NewPerson
 from tests.e2e.browser.people import PHONE, Person
 from tests.e2e.system import System
-
-
-@pytest.fixture
-def ada(new_person: NewPerson) -> Person:
-    return new_person("Ada")
-
-
-@pytest.fixture
-def ben(new_person: NewPerson) -> Person:
-    return new_person("Ben")
-
-
-@pytest.fixture
-def chat_id(system: System, ada: Person, ben: Person) -> ChatId:
-    return system.direct_chat(ada.device, ben.device)
 
 
 class TestOnPhones:

@@ -55,7 +55,7 @@ class TestLostEvents:
         deployment.send(chat_id, ann.user_id)
         assert found(reconcile(deployment, chat_id)) == [("missing", 2), ("missing", 3)]
         repaired = reconcile(deployment, chat_id, repair=True)
-        assert repaired.is_clean
+        assert not repaired.left
         assert found(repaired) == [("missing", 2), ("missing", 3)]
         again = published(MESSAGES_PERSISTED, chat_id, kafka_options)[-2:]
         assert [Event.decode(each.value).payload for each in again] == [message.to_json() for message in lost]
@@ -87,7 +87,7 @@ class TestOrphans:
         deployment.publish(deployment.invented(chat_id, bob.user_id, 7))
         report = reconcile(deployment, chat_id, repair=True)
         assert found(report) == [("orphaned", 7)]
-        assert not report.is_clean
+        assert report.left
 
     def test_an_event_with_the_place_of_another_message_is_an_orphan(self, deployment: Deployment) -> None:
         ann, bob = deployment.person(), deployment.person()
@@ -109,7 +109,7 @@ class TestOrder:
         first, second, third = [deployment.send(chat_id, ann.user_id, crash=True) for _ in range(3)]
         deployment.publish(first, third, second)
         assert found(reconcile(deployment, chat_id)) == [("out_of_order", 2)]
-        assert reconcile(deployment, chat_id, repair=True).is_clean
+        assert not reconcile(deployment, chat_id, repair=True).left
         assert found(reconcile(deployment, chat_id)) == []
 
     def test_an_event_that_is_repeated_is_in_order(self, deployment: Deployment) -> None:

@@ -61,7 +61,7 @@ class TestChangesOfMembers:
         scene.deployment.chats.members.add(chat_id, scene.ann, scene.cem, Role.MEMBER)
         lost = [("missing", MEMBERSHIPS_CHANGED, sequence, scene.bob) for sequence in (1, 2, 3)]
         assert scene.found(chat_id) == lost
-        assert scene.reconcile(chat_id, repair=True).is_clean
+        assert not scene.reconcile(chat_id, repair=True).left
         logged, *again = scene.payloads(MEMBERSHIPS_CHANGED, chat_id)
         assert (logged[0]["user_id"], logged[1]) == (scene.cem, False)
         names = ("sequence", "change_type", "role", "user_id", "changed_by")
@@ -80,7 +80,7 @@ class TestChangesOfMembers:
             ("missing", MESSAGES_PERSISTED, 1, None),
             ("missing", MEMBERSHIPS_CHANGED, 1, scene.bob),
         ]
-        assert scene.reconcile(chat_id, repair=True).is_clean
+        assert not scene.reconcile(chat_id, repair=True).left
         assert scene.found(chat_id) == []
 
     def test_of_two_changes_of_a_notice_one_may_be_lost(self, scene: Scene) -> None:
@@ -123,7 +123,7 @@ class TestCreations:
         scene.deployment.chats.members.add(chat_id, scene.bob, dan, Role.MEMBER)
         scene.deployment.chats.details.rename(chat_id, scene.bob, "Renamed")
         assert scene.found(chat_id) == [("missing", CHATS_CREATED, None, None)]
-        assert scene.reconcile(chat_id, repair=True).is_clean
+        assert not scene.reconcile(chat_id, repair=True).left
         assert scene.payloads(CHATS_CREATED, chat_id) == [
             (
                 {

@@ -12,10 +12,10 @@ class TestPercentile:
         assert percentile(values, 0.5) == 51
         assert percentile(values, 0.99) == 100
 
-    def test_of_one_value_it_is_that_value(self) -> None:
+    def test_the_percentile_of_one_value_is_that_value(self) -> None:
         assert percentile([7.0], 0.99) == 7
 
-    def test_without_values_it_is_not_a_number(self) -> None:
+    def test_without_values_the_percentile_is_not_a_number(self) -> None:
         assert math.isnan(percentile([], 0.5))
 
     def test_nothing_measured_gives_no_figures(self) -> None:

@@ -25,7 +25,7 @@ class TestPicture:
         words = words_of(picture({"W1": {"delivered_per_s": Spread(2_345, 2_000, 2_600)}}, subtitle="today & here"))
         assert "2,345" in words
         assert "target 3,400" in words
-        assert "ejabberd + PostgreSQL 1,710" in words
+        assert "Tinode + PostgreSQL 2,371" in words
         assert "today & here" in words
 
     def test_it_shows_only_what_was_measured(self) -> None:

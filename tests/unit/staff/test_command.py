@@ -10,8 +10,9 @@ import pytest
 from django.core.management.base import CommandError
 from django.db import InterfaceError, OperationalError
 
+from foundation.commands.base import COULD_NOT_LOOK
 from foundation.stores.errors import StoreUnavailable
-from staff.commands.base import COULD_NOT_LOOK, FOUND, StaffCommand
+from staff.commands.base import FOUND, StaffCommand
 from staff.commands.drain import DrainCommand
 from staff.findings import Finding, Report
 

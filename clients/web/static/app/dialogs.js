@@ -42,18 +42,11 @@ export function openNewChat({ chats, me, onOpen }) {
 
 function directForm({ chats, create }) {
   const phone = field("Phone number", phoneInput(), "With country code. They need to be on Parley already.");
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        phone.showError("");
-        const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
-        await create({ type: "direct", members: [person.user_id] });
-      },
-      phone.showError,
-    );
-  const form = formOf(submit, phone.element, actions("Start chat"));
-  return form;
+  const submit = async () => {
+    const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
+    await create({ type: "direct", members: [person.user_id] });
+  };
+  return formOf(phone, submit, phone.element, actions("Start chat"));
 }
 
 function groupForm({ chats, me, create }) {
@@ -97,18 +90,11 @@ function groupForm({ chats, me, create }) {
     add();
   });
   phone.input.after(h("button.secondary.inline", { type: "button", onclick: add }, "Add"));
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        name.showError("");
-        if (!name.input.value.trim()) return name.showError("A group needs a name.");
-        await create({ type: "group", name: name.input.value, members: [...chosen.keys()] });
-      },
-      name.showError,
-    );
-  const form = formOf(submit, name.element, phone.element, list, actions("Create group"));
-  return form;
+  const submit = async () => {
+    if (!name.input.value.trim()) return name.showError("A group needs a name.");
+    await create({ type: "group", name: name.input.value, members: [...chosen.keys()] });
+  };
+  return formOf(name, submit, name.element, phone.element, list, actions("Create group"));
 }
 
 /** Details of a chat: mute, and for groups name, members, roles and leaving. */
@@ -201,38 +187,24 @@ function renameForm({ chatId, chats, chat, manages }) {
   const picture = avatar(chat.chat_id, chat.name, { size: "large", group: true });
   if (!manages) return h("p.about", {}, picture, h("strong", { dir: "auto" }, chat.name));
   const name = field("Group name", h("input", { value: chat.name, maxlength: "100", autocomplete: "off" }));
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        name.showError("");
-        await chats.requests.rename(chatId, name.input.value);
-        toast("The group has its new name.");
-      },
-      name.showError,
-    );
+  const submit = async () => {
+    await chats.requests.rename(chatId, name.input.value);
+    toast("The group has its new name.");
+  };
   name.input.after(h("button.secondary.inline", { type: "submit" }, "Rename"));
-  const form = formOf(submit, h("div.about", {}, picture), name.element);
-  return form;
+  return formOf(name, submit, h("div.about", {}, picture), name.element);
 }
 
 function addForm({ chatId, chats, load }) {
   const phone = field("Add somebody by phone number", phoneInput());
   phone.input.after(h("button.secondary.inline", { type: "submit" }, "Add"));
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        phone.showError("");
-        const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
-        await chats.requests.addMember(chatId, person.user_id);
-        phone.input.value = "";
-        await load();
-      },
-      phone.showError,
-    );
-  const form = formOf(submit, phone.element);
-  return form;
+  const submit = async () => {
+    const person = await chats.requests.lookUp(phoneNumber(phone.input.value));
+    await chats.requests.addMember(chatId, person.user_id);
+    phone.input.value = "";
+    await load();
+  };
+  return formOf(phone, submit, phone.element);
 }
 
 function muteControl({ chatId, chats, chat }) {

@@ -93,8 +93,15 @@ export function field(label, input, hint = "") {
   };
 }
 
-export function formOf(onsubmit, ...children) {
-  return h("form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), onsubmit()) }, ...children);
+/** A form whose submission runs `work`. The text of an error is shown at the field. */
+export function formOf({ showError }, work, ...children) {
+  const submit = async () => {
+    showError("");
+    await work();
+  };
+  const onsubmit = (event) => (event.preventDefault(), busy(form, submit, showError));
+  const form = h("form", { novalidate: true, onsubmit }, ...children);
+  return form;
 }
 
 /** Open a modal dialog. Escape or a click outside closes and removes it. */

@@ -33,18 +33,13 @@ function askNumber(step, { session, done }, { number = "", loginId } = {}) {
     }),
     "With country code. We send you a code to log in with.",
   );
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        phone.showError("");
-        const typed = phoneNumber(phone.input.value);
-        const sent = await session.requestCode(typed, typed === number ? loginId : undefined);
-        askCode(step, { session, done, number: typed, loginId: sent.login_id });
-      },
-      phone.showError,
-    );
+  const submit = async () => {
+    const typed = phoneNumber(phone.input.value);
+    const sent = await session.requestCode(typed, typed === number ? loginId : undefined);
+    askCode(step, { session, done, number: typed, loginId: sent.login_id });
+  };
   const form = formOf(
+    phone,
     submit,
     h("h1", {}, "Welcome"),
     phone.element,
@@ -68,27 +63,23 @@ function askCode(step, { session, done, number, loginId }) {
       required: true,
     }),
   );
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        code.showError("");
-        const isNew = await session.verify({
-          phoneNumber: number,
-          code: code.input.value.trim(),
-          deviceId: deviceId(),
-          loginId,
-        });
-        if (isNew) askName(step, { session, done });
-        else done();
-      },
-      (text) => {
-        code.input.value = "";
-        code.showError(text);
-      },
-    );
+  const showError = (text) => {
+    if (text) code.input.value = "";
+    code.showError(text);
+  };
+  const submit = async () => {
+    const isNew = await session.verify({
+      phoneNumber: number,
+      code: code.input.value.trim(),
+      deviceId: deviceId(),
+      loginId,
+    });
+    if (isNew) askName(step, { session, done });
+    else done();
+  };
   code.input.addEventListener("input", () => code.input.value.length === 6 && form.requestSubmit());
   const form = formOf(
+    { showError },
     submit,
     h("h1", {}, "Enter the code"),
     h("p.lead", {}, "We sent six digits to ", h("strong", {}, number), "."),
@@ -118,17 +109,12 @@ function askName(step, { session, done }) {
     h("input", { name: "name", autocomplete: "name", maxlength: "100", required: true }),
     "The people you write with see it.",
   );
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        name.showError("");
-        session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
-        done();
-      },
-      name.showError,
-    );
+  const submit = async () => {
+    session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
+    done();
+  };
   const form = formOf(
+    name,
     submit,
     h("h1", {}, "Nice to meet you"),
     name.element,

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 const MAX_SHOWN = 6;
 
 /** The name that is being typed behind an "@" at the caret: `{start, query}`, or null. */
-export function mentionAt(text, caret) {
+function mentionAt(text, caret) {
   const match = /(?:^|[\s(])@([^\s@](?:[^@\n]{0,38}[^\s@])?)?$/u.exec(text.slice(0, caret));
   if (!match) return null;
   const query = match[1] ?? "";
@@ -14,7 +14,7 @@ export function mentionAt(text, caret) {
 }
 
 /** Members whose name, or a word of it, begins with the query. */
-export function matching(members, query) {
+function matching(members, query) {
   const wanted = query.toLowerCase();
   const words = (name) => [name, ...name.split(/\s+/)].map((word) => word.toLowerCase());
   return members.filter(({ display_name: name }) => words(name).some((word) => word.startsWith(wanted)));

@@ -56,18 +56,12 @@ function profile({ session, onRenamed }) {
   const { user } = session;
   const name = field("Your name", h("input", { value: user.display_name, maxlength: "100", autocomplete: "name" }));
   name.input.after(h("button.secondary.inline", { type: "submit" }, "Save"));
-  const submit = () =>
-    busy(
-      form,
-      async () => {
-        name.showError("");
-        session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
-        onRenamed();
-        toast("Saved.");
-      },
-      name.showError,
-    );
-  const form = formOf(submit, name.element);
+  const submit = async () => {
+    session.rename(await session.request("PATCH", "/api/users/me", { display_name: name.input.value }));
+    onRenamed();
+    toast("Saved.");
+  };
+  const form = formOf(name, submit, name.element);
   return h(
     "section.card",
     {},

@@ -1,6 +1,6 @@
 /** How far each member of a chat is, who types, and who is online. */
 
-const TYPING_MS = 6_000;
+export const TYPING_MS = 6_000;
 
 export class Marks {
   #receipts = new Map();

@@ -81,12 +81,12 @@ class TestComparisons:
             ("size(e) = :v", 0),
         ],
     )
-    def test_that_hold(self, text: str, value: Any) -> None:
+    def test_a_true_comparison_holds(self, text: str, value: Any) -> None:
         assert holds(text, v=value)
 
     @pytest.mark.parametrize("operator", ["=", "<", "<=", ">", ">="])
     @pytest.mark.parametrize("path", ["gone", "m.gone", "l[9]", "s.a", "s[0]", "m[0]", "l.a", "size(gone)", "size(n)"])
-    def test_with_a_missing_attribute_do_not_hold(self, path: str, operator: str) -> None:
+    def test_comparisons_with_a_missing_attribute_do_not_hold(self, path: str, operator: str) -> None:
         assert not holds(f"{path} {operator} :v", v=5)
         assert holds(f"{path} <> :v", v=5)
         assert not holds(f"{path} BETWEEN :v AND :v", v=5)
@@ -220,7 +220,7 @@ class TestLogic:
             "NOT NOT (s = :s AND n = :n)",
         ],
     )
-    def test_that_holds(self, text: str) -> None:
+    def test_a_true_condition_holds(self, text: str) -> None:
         assert holds(text, s="hello", n=5)
 
     def test_and_binds_closer_than_or(self) -> None:
@@ -314,7 +314,7 @@ class TestSyntax:
             "a" * 4097 + " = :v",
         ],
     )
-    def test_that_is_invalid_is_rejected(self, text: str) -> None:
+    def test_invalid_syntax_of_conditions_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.condition(text)
 
@@ -329,7 +329,7 @@ class TestSyntax:
             "NOT " * 299 + "a = :v",
         ],
     )
-    def test_that_is_unusual_is_accepted(self, text: str) -> None:
+    def test_unusual_syntax_is_accepted(self, text: str) -> None:
         assert ":v" in expressions.condition(text).placeholders
 
     @pytest.mark.parametrize(
@@ -357,12 +357,12 @@ class TestSyntax:
             "SET a = IF_NOT_EXISTS(b, :v)",
         ],
     )
-    def test_of_updates_that_is_invalid_is_rejected(self, text: str) -> None:
+    def test_invalid_syntax_of_updates_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.update(text)
 
     @pytest.mark.parametrize("text", ["", "a,", ",a", "a b", "1", "size(a)", "name", "a.b[", "#"])
-    def test_of_projections_that_is_invalid_is_rejected(self, text: str) -> None:
+    def test_invalid_syntax_of_projections_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.projection(text)
 
@@ -383,14 +383,14 @@ class TestSyntax:
             "pk = :p AND",
         ],
     )
-    def test_of_key_conditions_that_is_invalid_is_rejected(self, text: str) -> None:
+    def test_invalid_syntax_of_key_conditions_is_rejected(self, text: str) -> None:
         with pytest.raises(ValidationException):
             expressions.key_condition(text)
 
     @pytest.mark.parametrize(
         "text", ["pk = :p AND sk < :s", ":p = pk AND :s > sk", "(pk = :p) AND (sk < :s)", "(pk = :p and sk < :s)"]
     )
-    def test_of_key_conditions_has_equivalent_forms(self, text: str) -> None:
+    def test_key_conditions_have_equivalent_forms(self, text: str) -> None:
         parts = expressions.key_condition(text).resolve(placeholders(p="a", s=1))
         assert parts == [("pk", "=", [{"S": "a"}]), ("sk", "<", [{"N": "1"}])]
 
@@ -407,23 +407,23 @@ class TestPlaceholders:
             {"ExpressionAttributeValues": {":a": None}},
         ],
     )
-    def test_without_a_valid_value_are_rejected(self, request_: dict[str, Any]) -> None:
+    def test_placeholders_without_a_valid_value_are_rejected(self, request_: dict[str, Any]) -> None:
         with pytest.raises(ValidationException):
             Placeholders.of(request_)
 
-    def test_that_are_unused_are_rejected(self) -> None:
+    def test_unused_placeholders_are_rejected(self) -> None:
         with pytest.raises(ValidationException, match=r"unused in expressions: keys: \{#x\}"):
             holds("n = :v", {"#x": "y"}, v=1)
         with pytest.raises(ValidationException, match=r"unused in expressions: keys: \{:w\}"):
             holds("n = :v", v=1, w=1)
 
-    def test_that_are_undefined_are_rejected(self) -> None:
+    def test_undefined_placeholders_are_rejected(self) -> None:
         with pytest.raises(ValidationException, match="not defined; attribute: :w"):
             holds("n = :v AND n = :w", v=1)
         with pytest.raises(ValidationException, match="not defined; attribute: #x"):
             holds("#x = :v", v=1)
 
-    def test_are_shared_by_the_expressions_of_a_request(self) -> None:
+    def test_placeholders_are_shared_by_the_expressions_of_a_request(self) -> None:
         bound = placeholders({"#a": "n"}, v=1)
         bound.validate(expressions.condition("#a = :v"), expressions.update("SET #a = :v"), None)
 
@@ -473,7 +473,7 @@ class TestUpdates:
             ),
         ],
     )
-    def test_that_are_valid(self, text: str, bound: dict[str, Any], expected: dict[str, Any]) -> None:
+    def test_valid_updates_change_the_item(self, text: str, bound: dict[str, Any], expected: dict[str, Any]) -> None:
         assert updated(text, **bound) == expected
 
     def test_positions_of_one_list_may_be_named_by_different_placeholders(self) -> None:
@@ -505,7 +505,9 @@ class TestUpdates:
             ("SET n = :v + :v", {"v": {"N": "9e125"}}),
         ],
     )
-    def test_that_the_item_does_not_allow_are_item_validation_errors(self, text: str, bound: dict[str, Any]) -> None:
+    def test_updates_that_the_item_does_not_allow_are_item_validation_errors(
+        self, text: str, bound: dict[str, Any]
+    ) -> None:
         with pytest.raises(ItemValidationError):
             updated(text, **bound)
 
@@ -523,16 +525,18 @@ class TestUpdates:
             ("SET a = list_append(l, :v)", {"v": 1}),
         ],
     )
-    def test_that_no_item_allows_are_rejected_before_an_item_is_read(self, text: str, bound: dict[str, Any]) -> None:
+    def test_updates_that_no_item_allows_are_rejected_before_an_item_is_read(
+        self, text: str, bound: dict[str, Any]
+    ) -> None:
         with pytest.raises(ValidationException) as failed:
             updated(text, **bound)
         assert not isinstance(failed.value, ItemValidationError)
 
-    def test_that_overlap_by_their_placeholders_are_rejected(self) -> None:
+    def test_updates_that_overlap_by_their_placeholders_are_rejected(self) -> None:
         with pytest.raises(ValidationException, match="overlap"):
             updated("SET #a = :v, a = :v", {"#a": "a"}, v=1)
 
-    def test_of_nested_values_respect_the_nesting_limit(self) -> None:
+    def test_updates_of_nested_values_respect_the_nesting_limit(self) -> None:
         deep: Any = "x"
         for _ in range(30):
             deep = [deep]

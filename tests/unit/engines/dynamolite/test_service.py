@@ -50,7 +50,7 @@ class TestReturnValues:
     @pytest.mark.parametrize(
         ("kind", "expected"), [(None, None), ("NONE", None), ("ALL_OLD", {"pk", "n", "s", "m", "l"})]
     )
-    def test_of_puts_and_deletes_are_the_old_item(self, engine: Engine, kind: Any, expected: Any) -> None:
+    def test_return_values_of_puts_and_deletes_are_the_old_item(self, engine: Engine, kind: Any, expected: Any) -> None:
         for operation, what in (
             ("PutItem", {"Item": values({"pk": "a"})}),
             ("DeleteItem", {"Key": values({"pk": "a"})}),
@@ -59,7 +59,7 @@ class TestReturnValues:
             response = engine.call(operation, TableName=PLAIN, ReturnValues=kind, **what)
             assert (set(response["Attributes"]) if expected else response) == (expected or {})
 
-    def test_of_a_missing_item_are_empty(self, engine: Engine) -> None:
+    def test_return_values_of_a_missing_item_are_empty(self, engine: Engine) -> None:
         assert engine.call("DeleteItem", TableName=PLAIN, Key=values({"pk": "b"}), ReturnValues="ALL_OLD") == {}
         assert engine.call("PutItem", TableName=PLAIN, Item=values({"pk": "b"}), ReturnValues="ALL_OLD") == {}
 
@@ -79,17 +79,19 @@ class TestReturnValues:
             ("SET n = :v", "NONE", None),
         ],
     )
-    def test_of_updates_are_the_updated_attributes(self, engine: Engine, text: str, kind: str, expected: Any) -> None:
+    def test_return_values_of_updates_are_the_updated_attributes(
+        self, engine: Engine, text: str, kind: str, expected: Any
+    ) -> None:
         response = engine.call("UpdateItem", **update("a", text, v=9)["Update"], ReturnValues=kind)
         assert response == ({} if expected is None else {"Attributes": values(expected)})
 
     @pytest.mark.parametrize("kind", ["BAD", "", 3, [], "ALL_NEW", "UPDATED_OLD"])
-    def test_that_are_invalid_are_rejected_before_anything_is_written(self, engine: Engine, kind: Any) -> None:
+    def test_invalid_return_values_are_rejected_before_anything_is_written(self, engine: Engine, kind: Any) -> None:
         with pytest.raises(RequestFailed, match="400"):
             engine.call("PutItem", TableName=PLAIN, Item=values({"pk": "b"}), ReturnValues=kind)
         assert engine.find(pk="b") is None
 
-    def test_of_a_failed_condition_show_the_stored_item(self, engine: Engine) -> None:
+    def test_return_values_of_a_failed_condition_show_the_stored_item(self, engine: Engine) -> None:
         request = new("a", ReturnValuesOnConditionCheckFailure="ALL_OLD")["Put"]
         with pytest.raises(RequestFailed, match="ConditionalCheckFailedException") as failed:
             engine.call("PutItem", **request)
@@ -105,7 +107,7 @@ class TestItems:
         engine.call("UpdateItem", **update("b", "ADD n :v", v=1)["Update"])
         assert engine.all() == [{"pk": "a"}, {"n": 1, "pk": "b"}]
 
-    def test_are_at_most_400_kilobytes(self, engine: Engine) -> None:
+    def test_items_are_at_most_400_kilobytes(self, engine: Engine) -> None:
         most = 400 * 1024 - len("pk" + "a" + "v")
         engine.put(pk="a", v="x" * most)
         with pytest.raises(RequestFailed, match="Item size"):
@@ -129,7 +131,7 @@ class TestItems:
             {"pk": None},
         ],
     )
-    def test_are_named_by_their_key_and_nothing_else(self, engine: Engine, key: Any) -> None:
+    def test_items_are_named_by_their_key_and_nothing_else(self, engine: Engine, key: Any) -> None:
         for operation in ("GetItem", "DeleteItem", "UpdateItem"):
             with pytest.raises(RequestFailed) as failed:
                 engine.call(operation, TableName=PLAIN, Key=key)
@@ -141,7 +143,7 @@ class TestItems:
                 engine.call("UpdateItem", **update("a", text, v=1)["Update"])
 
     @pytest.mark.parametrize("name", [None, 5, "x", "no/name"])
-    def test_of_a_table_without_a_name_are_not_looked_for(self, engine: Engine, name: Any) -> None:
+    def test_items_of_a_table_without_a_name_are_not_looked_for(self, engine: Engine, name: Any) -> None:
         with pytest.raises(RequestFailed, match="ValidationException"):
             engine.call("GetItem", TableName=name, Key=values({"pk": "a"}))
 
@@ -240,7 +242,7 @@ class TestTransactions:
         with pytest.raises(RequestFailed, match="4MB"):
             transact(engine, *(update(f"{number}", "SET v = :v", v="x" * 399_000) for number in range(11)))
 
-    def test_are_executed_once_for_one_token(self, engine: Engine) -> None:
+    def test_transactions_are_executed_once_for_one_token(self, engine: Engine) -> None:
         count = update("a", "ADD n :v", v=1)
         for _ in range(2):
             assert transact(engine, count, ClientRequestToken="t") == {}
@@ -251,7 +253,7 @@ class TestTransactions:
         transact(engine, count, ClientRequestToken="t")
         assert engine.find(pk="a") == {"pk": "a", "n": 2}
 
-    def test_that_were_cancelled_may_be_tried_again_with_their_token(self, engine: Engine) -> None:
+    def test_cancelled_transactions_may_be_tried_again_with_their_token(self, engine: Engine) -> None:
         engine.put(pk="a")
         with pytest.raises(RequestFailed, match="TransactionCanceledException"):
             transact(engine, new("a"), ClientRequestToken="t")
@@ -264,7 +266,7 @@ class TestTransactions:
         with pytest.raises(RequestFailed, match="ClientRequestToken"):
             transact(engine, put("a"), ClientRequestToken=token)
 
-    def test_of_reads_return_the_items_in_order(self, engine: Engine) -> None:
+    def test_transactions_of_reads_return_the_items_in_order(self, engine: Engine) -> None:
         engine.put(pk="a", n=1, s="x")
         get = {"Get": {"TableName": PLAIN, "Key": values({"pk": "a"}), "ProjectionExpression": "n"}}
         other = {"Get": {"TableName": PLAIN, "Key": values({"pk": "b"})}}
@@ -305,7 +307,7 @@ class TestBatches:
             [{"PutRequest": {"Item": {"pk": {"S": str(number)}}}} for number in range(26)],
         ],
     )
-    def test_that_are_invalid_write_nothing(self, engine: Engine, entries: list[Any]) -> None:
+    def test_invalid_batches_write_nothing(self, engine: Engine, entries: list[Any]) -> None:
         with pytest.raises(RequestFailed, match="ValidationException"):
             self.write(engine, *entries)
         assert engine.all() == []
@@ -331,13 +333,13 @@ class TestBatches:
     @pytest.mark.parametrize(
         "keys", [[], [{"pk": {"S": "a"}}] * 2, [{"pk": {"S": str(number)}} for number in range(101)], [{}], None]
     )
-    def test_of_invalid_keys_are_rejected(self, engine: Engine, keys: Any) -> None:
+    def test_batches_of_invalid_keys_are_rejected(self, engine: Engine, keys: Any) -> None:
         with pytest.raises(RequestFailed, match="ValidationException"):
             engine.call("BatchGetItem", RequestItems={PLAIN: {"Keys": keys}})
 
 
 class TestBatchesOfRequests:
-    def test_are_executed_in_order(self, engine: Engine) -> None:
+    def test_batches_of_requests_are_executed_in_order(self, engine: Engine) -> None:
         requests = [
             ("UpdateItem", orjson.dumps({**update("a", "ADD n :v", v=1)["Update"], "ReturnValues": "UPDATED_NEW"}))
         ]
@@ -357,7 +359,9 @@ class TestBatchesOfRequests:
         assert [response.status for response in engine.service.handle_all(requests)] == [200, 400, 400, 400, 200]
         assert [item["pk"] for item in engine.all()] == ["a", "c"]
 
-    def test_that_cannot_be_written_are_rolled_back(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batches_of_requests_that_cannot_be_written_are_rolled_back(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def fail(table: Table, rows: Any) -> None:
             raise sqlite3.OperationalError("disk I/O error")
 
@@ -380,7 +384,9 @@ class TestBatchesOfRequests:
         assert transact(engine, put("new"), ClientRequestToken="t") == {}
         assert engine.find(pk="new") is not None
 
-    def test_whose_commit_fails_are_rolled_back(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batches_of_requests_whose_commit_fails_are_rolled_back(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         transact(engine, put("before"), ClientRequestToken="old")
         store = engine.store
         with monkeypatch.context() as broken:
@@ -468,13 +474,15 @@ def broken(draw: st.DrawFn, sound: Any) -> Any:
 
 class TestMalformedRequests:
     @pytest.mark.parametrize("operation", SOUND)
-    def test_are_not_those_that_they_are_made_of(self, engine: Engine, operation: str) -> None:
+    def test_the_sound_requests_that_they_are_made_of_are_accepted(self, engine: Engine, operation: str) -> None:
         assert engine.call(operation, **SOUND[operation]) is not None
 
     @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(data=st.data())
     @pytest.mark.parametrize("operation", SOUND)
-    def test_are_rejected_and_never_break_the_engine(self, engine: Engine, operation: str, data: st.DataObject) -> None:
+    def test_malformed_requests_are_rejected_and_never_break_the_engine(
+        self, engine: Engine, operation: str, data: st.DataObject
+    ) -> None:
         request = data.draw(broken(SOUND[operation]))
         (response,) = engine.service.handle_all([(operation, orjson.dumps(request))])
         assert response.status in {200, 400}
@@ -485,14 +493,14 @@ class TestMalformedRequests:
     @pytest.mark.parametrize(
         "body", [b"", b"{", b"[]", b"null", b"5", b'"x"', b"\xff", b'{"a": "\\ud800"}', b"[" * 5000]
     )
-    def test_that_are_no_json_object_cannot_be_read(self, engine: Engine, operation: str, body: bytes) -> None:
+    def test_requests_that_are_no_json_object_cannot_be_read(self, engine: Engine, operation: str, body: bytes) -> None:
         with pytest.raises(RequestFailed, match="SerializationException"):
             engine.call_raw(operation, body)
 
     @pytest.mark.parametrize(
         "text", ["(NOT " * 299 + "a = :v" + ")" * 299, "(a = :v AND " * 149 + "a = :v" + ")" * 149]
     )
-    def test_that_nest_deeply_are_executed_or_rejected(self, engine: Engine, text: str) -> None:
+    def test_requests_that_nest_deeply_are_executed_or_rejected(self, engine: Engine, text: str) -> None:
         request = {"TableName": PLAIN, "Key": values({"pk": "a"}), "ExpressionAttributeValues": values({":v": 1})}
         with pytest.raises(RequestFailed, match="400"):
             engine.call("DeleteItem", **request, ConditionExpression=text)

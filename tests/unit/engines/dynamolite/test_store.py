@@ -88,7 +88,7 @@ class TestKeyConditions:
             ("pk = :a AND sk BETWEEN :b AND :c", {"a": "p", "b": 2, "c": 1}),
         ],
     )
-    def test_that_name_no_range_of_a_partition_are_rejected(
+    def test_key_conditions_that_name_no_range_of_a_partition_are_rejected(
         self, engine: Engine, condition: str, given: dict[str, Any]
     ) -> None:
         with pytest.raises(RequestFailed, match="ValidationException"):
@@ -169,7 +169,7 @@ class TestKeyConditions:
 
 class TestPrefixes:
     @pytest.mark.parametrize("prefix", ["a", "a\U0010ffff", "\U0010ffff", "\ud7ff", "a\x00", "é"])
-    def test_of_text_find_what_begins_with_them(self, engine: Engine, prefix: str) -> None:
+    def test_prefixes_of_text_find_what_begins_with_them(self, engine: Engine, prefix: str) -> None:
         keys = [
             "a",
             "a\x00",
@@ -191,7 +191,7 @@ class TestPrefixes:
         assert found(response, "gs") == sorted(key for key in keys if key.startswith(prefix))
 
     @pytest.mark.parametrize("prefix", ["/w==", "Af8=", "AQ=="])
-    def test_of_bytes_find_what_begins_with_them(self, engine: Engine, prefix: str) -> None:
+    def test_prefixes_of_bytes_find_what_begins_with_them(self, engine: Engine, prefix: str) -> None:
         keys = {"/w==": 1, "//8=": 2, "Af8=": 3, "Af//": 4, "AQ==": 5, "Ag==": 6}
         for key, number in keys.items():
             engine.put(TABLE, pk="p", sk=number, ls={"B": key})
@@ -323,7 +323,7 @@ class TestTables:
             Store(tmp_path / "file")
         first.store.close()
 
-    def test_are_empty_when_they_are_created_again(self, engine: Engine) -> None:
+    def test_tables_are_empty_when_they_are_created_again(self, engine: Engine) -> None:
         engine.put(pk="a")
         assert engine.call("DeleteTable", TableName=PLAIN)["TableDescription"]["TableStatus"] == "DELETING"
         with pytest.raises(RequestFailed, match="ResourceNotFoundException"):
@@ -341,7 +341,7 @@ class TestTables:
         assert described["BillingModeSummary"] == {"BillingMode": "PAY_PER_REQUEST"}
         assert [each["IndexStatus"] for each in described["GlobalSecondaryIndexes"]] == ["ACTIVE"] * 3
 
-    def test_are_listed_page_by_page(self, engine: Engine) -> None:
+    def test_tables_are_listed_page_by_page(self, engine: Engine) -> None:
         first = engine.call("ListTables", Limit=1)
         assert first == {"TableNames": [PLAIN], "LastEvaluatedTableName": PLAIN}
         assert engine.call("ListTables", Limit=1, ExclusiveStartTableName=PLAIN) == {"TableNames": [TABLE]}
@@ -377,7 +377,7 @@ class TestTables:
             {"DeletionProtectionEnabled": True},
         ],
     )
-    def test_that_are_invalid_are_rejected(self, engine: Engine, change: dict[str, Any]) -> None:
+    def test_invalid_tables_are_rejected(self, engine: Engine, change: dict[str, Any]) -> None:
         with pytest.raises(RequestFailed, match="ValidationException"):
             engine.call("CreateTable", **(plain() | {"TableName": "another"} | change))
         assert engine.call("ListTables")["TableNames"] == [PLAIN, TABLE]
@@ -429,12 +429,12 @@ class TestExpiry:
             {"Enabled": False, "AttributeName": "t"},
         ],
     )
-    def test_with_an_invalid_specification_is_rejected(self, engine: Engine, wanted: Any) -> None:
+    def test_an_invalid_specification_of_expiry_is_rejected(self, engine: Engine, wanted: Any) -> None:
         with pytest.raises(RequestFailed) as failed:
             engine.call("UpdateTimeToLive", TableName=PLAIN, TimeToLiveSpecification=wanted)
         assert failed.value.status == 400
 
-    def test_is_turned_on_once_and_off_by_its_name(self, engine: Engine) -> None:
+    def test_expiry_is_turned_on_once_and_off_by_its_name(self, engine: Engine) -> None:
         self.turn(engine, on=True)
         with pytest.raises(RequestFailed, match="already enabled"):
             self.turn(engine, on=True)

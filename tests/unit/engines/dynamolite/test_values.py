@@ -52,7 +52,7 @@ class TestNumbers:
             ("1" * 38 + "0", "1" * 38 + "0"),
         ],
     )
-    def test_are_normalized(self, written: str, stored: str) -> None:
+    def test_numbers_are_normalized(self, written: str, stored: str) -> None:
         assert number(written) == stored
 
     @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ class TestNumbers:
             "1e9999999999999999999",
         ],
     )
-    def test_that_are_invalid_are_rejected(self, written: str) -> None:
+    def test_invalid_numbers_are_rejected(self, written: str) -> None:
         with pytest.raises(ValidationException):
             number(written)
 
     @pytest.mark.parametrize("written", ["1" * 39, "1." + "1" * 38, "1e126", "-1e126", "1e-131", "0.1e-130"])
-    def test_that_are_out_of_range_are_rejected(self, written: str) -> None:
+    def test_numbers_out_of_range_are_rejected(self, written: str) -> None:
         with pytest.raises(ValidationException):
             number(written)
 
@@ -102,22 +102,22 @@ class TestNumbers:
 
 class TestKeys:
     @given(texts, texts)
-    def test_of_text_sort_as_their_utf_8(self, one: str, other: str) -> None:
+    def test_keys_of_text_sort_as_their_utf_8(self, one: str, other: str) -> None:
         keys = str(sortable("S", one)), str(sortable("S", other))
         assert (keys[0] < keys[1]) == (one.encode() < other.encode())
 
     @given(st.binary(max_size=6))
-    def test_of_bytes_are_the_bytes(self, content: bytes) -> None:
+    def test_keys_of_bytes_are_the_bytes(self, content: bytes) -> None:
         assert sortable("B", base64.b64encode(content).decode()) == content
 
     @given(texts, texts)
-    def test_of_text_with_a_prefix_are_before_what_follows_it(self, prefix: str, key: str) -> None:
+    def test_keys_of_text_with_a_prefix_are_before_what_follows_it(self, prefix: str, key: str) -> None:
         following = after_prefix(prefix)
         is_within = key >= prefix and (following is None or key < str(following))
         assert is_within == key.startswith(prefix)
 
     @given(st.binary(max_size=4), st.binary(max_size=4))
-    def test_of_bytes_with_a_prefix_are_before_what_follows_it(self, prefix: bytes, key: bytes) -> None:
+    def test_keys_of_bytes_with_a_prefix_are_before_what_follows_it(self, prefix: bytes, key: bytes) -> None:
         following = after_prefix(prefix)
         is_within = key >= prefix and (following is None or key < following)  # type: ignore[operator]
         assert is_within == key.startswith(prefix)
@@ -246,7 +246,7 @@ class TestSizes:
             ({"a": {"M": {"b": {"S": "c"}}}}, 7),
         ],
     )
-    def test_are_counted_as_dynamodb_documents_them(self, item: dict[str, Any], expected: int) -> None:
+    def test_sizes_are_counted_as_dynamodb_documents_them(self, item: dict[str, Any], expected: int) -> None:
         assert size(item) == expected
 
     @pytest.mark.parametrize(

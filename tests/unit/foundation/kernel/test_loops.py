@@ -135,7 +135,7 @@ class TestAttach:
         loop.attach()
         assert await asyncio.to_thread(lambda: loop.run(thread_id())) == threading.get_ident()
 
-    async def test_that_thread_must_await(self) -> None:
+    async def test_the_thread_of_an_attached_loop_must_await(self) -> None:
         loop = ServiceLoop()
         loop.attach()
         with pytest.raises(RuntimeError, match="await the coroutine"):

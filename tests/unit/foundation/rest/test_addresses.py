@@ -3,7 +3,8 @@
 import pytest
 from django.test import RequestFactory
 
-from foundation.rest.addresses import ClientAddress, is_loopback
+from foundation.kernel.addresses import is_loopback
+from foundation.rest.addresses import ClientAddress
 
 
 def address(remote: str, forwarded: str | None = None, *, trusted: tuple[str, ...] = ()) -> str:

@@ -1,7 +1,8 @@
-"""What the server remembers of its connections. Nothing looks at all of them from time to time."""
+"""What the server remembers of its connections, and the order of its shutdown."""
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -42,13 +43,19 @@ async def application() -> Application:
 
 @pytest.fixture
 async def server(application: Application) -> ParleyServer:
+    return make_server(application)
+
+
+def make_server(
+    application: Application, *, before_shutdown: Callable[[], Awaitable[None]] = no_shutdown
+) -> ParleyServer:
     limits: Any = None
     server = ParleyServer(
         application,
         endpoints=["tcp:0"],
         limits=limits,
         complete_headers=no_headers,
-        before_shutdown=no_shutdown,
+        before_shutdown=before_shutdown,
         fast_sockets=True,
     )
     server.connections = {}
@@ -81,16 +88,7 @@ class TestShutdown:
         async def close_sockets() -> None:
             closed.append("sockets")
 
-        limits: Any = None
-        server = ParleyServer(
-            application,
-            endpoints=["tcp:0"],
-            limits=limits,
-            complete_headers=no_headers,
-            before_shutdown=close_sockets,
-            fast_sockets=True,
-        )
-        server.connections = {}
+        server = make_server(application, before_shutdown=close_sockets)
         with socket.create_server(("127.0.0.1", 0), reuse_port=True) as shared, socket.socket() as admin:
             for listener in (shared, admin):
                 server.listen_success(Port(listener, closed))

@@ -1,11 +1,11 @@
 """What every request to the API passes first: host, HTTPS, CORS and headers."""
 
-import json
 from typing import Any
 
 import pytest
 
 from foundation.server.edge import HEADERS, Edge, EdgeOptions
+from tests.asgi import Answer
 
 ORIGIN = b"https://app.parley.example"
 OPTIONS = EdgeOptions(allowed_hosts=["chat.example"], allowed_origins=["https://*.parley.example"])
@@ -20,24 +20,9 @@ PRODUCTION = EdgeOptions(
 )
 
 
-class Answer:
-    """The answer of an application behind an edge. `reached`: the application was asked."""
-
-    def __init__(self) -> None:
-        self.reached = False
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.body = b""
-
-    async def send(self, event: dict[str, Any]) -> None:
-        if event["type"] == "http.response.start":
-            self.status = event["status"]
-            self.headers = {name.decode().lower(): value.decode() for name, value in event["headers"]}
-        self.body += event.get("body", b"")
-
-    @property
-    def code(self) -> str:
-        return str(json.loads(self.body)["code"])
+class EdgeAnswer(Answer):
+    reached = False
+    """The application behind the edge was asked."""
 
 
 async def ask(
@@ -48,8 +33,8 @@ async def ask(
     host: bytes = b"chat.example",
     status: int = 200,
     own: tuple[tuple[bytes, bytes], ...] = (),
-) -> Answer:
-    answer = Answer()
+) -> EdgeAnswer:
+    answer = EdgeAnswer()
 
     async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         answer.reached = True

@@ -18,7 +18,7 @@ def record(error: Exception, name: str = "channels_redis.pubsub") -> logging.Log
 
 class TestRedisAway:
     @pytest.mark.parametrize("error", [RedisConnectionError("refused"), ConnectionResetError("refused")])
-    def test_is_one_line_without_a_traceback(self, error: Exception) -> None:
+    def test_a_redis_that_is_away_is_one_line_without_a_traceback(self, error: Exception) -> None:
         line = record(error)
         assert RedisAwayInOneLine().filter(line)
         assert (line.getMessage(), line.exc_info) == ("Redis is away (refused)", None)
