@@ -166,6 +166,9 @@ class ParleyChannel(Channel):  # type: ignore[misc]
     slot: Slot
     is_receiving = True
     is_expected_to_read = False
+    _dataBuffer: list[bytes]
+    pipelined = b""
+    """Requests that wait until the client has read the answers before them."""
 
     @property
     def limits(self) -> HttpLimits:
@@ -231,11 +234,22 @@ class ParleyChannel(Channel):  # type: ignore[misc]
     # Answers
 
     def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
+        """Serve the next request, but not before the client reads: Twisted would go on and buffer all answers."""
         self.is_receiving = False
         self._savedTimeOut = KEEP_ALIVE_SECONDS
+        if self._waitingForTransport and self.persistent:
+            self.pipelined = b"".join(self._dataBuffer)
+            self._dataBuffer.clear()
+            self._networkProducer.pauseProducing()
         super().requestDone(request)
         if not self.is_expected_to_read and (unsent := self._unsent()):
             self._expect_reading(unsent)
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        super().resumeProducing()
+        waiting, self.pipelined = self.pipelined, b""
+        if waiting:
+            self.dataReceived(waiting)
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
         """A connection whose answer is still being read is not idle."""

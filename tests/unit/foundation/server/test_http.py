@@ -41,6 +41,9 @@ class Server:
 
     protocol_disconnected = protocol_connected
 
+    def log_action(self, *details: Any) -> None:
+        """daphne's name."""
+
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         self.scopes.append(scope)
         return SimpleNamespace(put_nowait=lambda event: None)
@@ -125,6 +128,28 @@ class TestRequests:
         channel.dataReceived(line + b"a" * 70_000 + end)
         assert channel.transport.value().startswith(b"HTTP/1.1 400 ")
         assert server.scopes == []
+
+    def test_a_pipelined_one_waits_until_the_client_reads(self) -> None:
+        server = Server()
+        channel = accept(server)
+        assert channel is not None
+        channel.dataReceived(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+        channel.pauseProducing()
+        finish(channel)
+        assert len(server.scopes) == 1
+        assert channel.transport.producerState == "paused"
+        channel.resumeProducing()
+        assert len(server.scopes) == 2
+        assert channel.transport.producerState == "producing"
+        finish(channel)
+        assert len(server.scopes) == 3
+
+
+def finish(channel: ParleyChannel) -> None:
+    """Send the whole answer to the request that is being served."""
+    request = channel.requests[0]
+    request.handle_reply({"type": "http.response.start", "status": 200, "headers": []})
+    request.handle_reply({"type": "http.response.body", "body": b"answer"})
 
 
 class TestAnswersWithoutAnApplication:
