@@ -161,14 +161,18 @@ class Hub:
             task.cancel()
 
     async def _move_clients(self, spread: float) -> list[Socket]:
-        """Close every socket while this gateway drains, spread over a few seconds so that not all reconnect at once."""
-        sockets = list(self._sockets.values())
+        """Close every socket while this gateway drains, spread over a few seconds so that not all reconnect at once.
+
+        Each has its time: timers round to milliseconds, which would add up.
+        """
+        sockets, loop = list(self._sockets.values()), asyncio.get_running_loop()
         random.shuffle(sockets)
-        for socket in sockets:
+        started = loop.time()
+        for number, socket in enumerate(sockets, start=1):
             if not self.draining:  # resumed meanwhile
                 break
             socket.end(Close.RESTART)
-            await asyncio.sleep(spread / len(sockets))
+            await asyncio.sleep(max(0.0, started + spread * number / len(sockets) - loop.time()))
         return sockets
 
     def require_open(self) -> None:

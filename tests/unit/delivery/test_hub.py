@@ -1,7 +1,8 @@
 """The hub: the sockets of one process, and the tasks that tend them, without Redis."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -9,6 +10,7 @@ from unittest.mock import AsyncMock, Mock, patch
 
 import orjson
 import pytest
+import uvloop
 
 from delivery.gateway import hub
 from delivery.gateway.closing import Close
@@ -283,6 +285,17 @@ class TestDraining:
         await draining.drain(spread=0.01)
         assert [socket.closed for socket in sockets] == [[Close.RESTART]] * 5
         assert draining.draining
+
+    @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+    def test_many_sockets_are_spread_over_the_same_time(
+        self, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+    ) -> None:
+        made = hub_of(*(FakeSocket(str(number)) for number in range(2_000)))
+        made.draining = True
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            started = time.monotonic()
+            assert len(runner.run(made._move_clients(0.5))) == 2_000
+        assert 0.4 < time.monotonic() - started < 1.5
 
     async def test_an_operator_drains_this_gateway_only_and_resumes_it(self) -> None:
         socket = FakeSocket("one")
