@@ -39,6 +39,7 @@ TICK = 1.0
 SUBSCRIBED_WITHIN = 1.0
 REFRESH_AFTER = 20.0
 RECHECK_AFTER = 30.0
+RECHECK_BATCH = 100
 # Resyncs are spread over at least this many seconds, and so that no more than this many start in one.
 RESYNC_SPREAD = 1.0
 RESYNCS_PER_SECOND = 500
@@ -244,12 +245,17 @@ class Hub:
                 socket.end(Close.SESSION_REVOKED)
 
     async def _recheck(self) -> None:
-        """Every half minute, read sessions and users from DynamoDB: a notice may have been lost without Redis."""
+        """Every half minute, read sessions and users from DynamoDB: a notice may have been lost without Redis.
+
+        In batches, so that messages do not wait behind the sessions of thousands of sockets.
+        """
         while True:
             await asyncio.sleep(RECHECK_AFTER)
             registrations = [socket.registration for socket in self._sockets.values()]
-            open_sessions = {each.session_id: each.user_id for each in registrations}
-            self._end_sessions(set(await self._ended_among(open_sessions)))
+            open_sessions = list({each.session_id: each.user_id for each in registrations}.items())
+            for start in range(0, len(open_sessions), RECHECK_BATCH):
+                batch = dict(open_sessions[start : start + RECHECK_BATCH])
+                self._end_sessions(set(await self._ended_among(batch)))
 
     async def _tend(self) -> None:
         """Every second: refresh registrations that are due, and register again what Redis has lost."""

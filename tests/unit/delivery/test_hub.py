@@ -236,6 +236,16 @@ class TestSessions:
         assert ann.closed[0] is Close.SESSION_REVOKED
         assert bob.closed == []
 
+    async def test_many_sessions_are_read_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub, "RECHECK_AFTER", 0.0)
+        sockets = [FakeSocket(str(number)) for number in range(2 * hub.RECHECK_BATCH + 1)]
+        made = hub_of(*sockets)
+        made._ended_among = read = AsyncMock(side_effect=[(), (), ("sess_200",), asyncio.CancelledError])
+        with suppress(asyncio.CancelledError):
+            await made._recheck()
+        assert [len(call.args[0]) for call in read.await_args_list[:3]] == [hub.RECHECK_BATCH, hub.RECHECK_BATCH, 1]
+        assert [socket.closed for socket in sockets[-2:]] == [[], [Close.SESSION_REVOKED]]
+
 
 class TestTasks:
     async def test_a_task_that_fails_is_restarted(self, monkeypatch: pytest.MonkeyPatch) -> None:
