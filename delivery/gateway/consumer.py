@@ -7,7 +7,8 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from channels.consumer import AsyncConsumer
@@ -16,7 +17,7 @@ from channels.exceptions import StopConsumer
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.hub import UNREGISTERED, Hub
-from delivery.gateway.pace import ConnectPace
+from delivery.gateway.pace import ConnectPace, FramePace
 from delivery.gateway.serving import ConnectionRequests, Services
 from delivery.stores.connections import Registration
 from foundation.kernel.caller import Caller
@@ -50,6 +51,7 @@ class GatewayParts:
     ids: IdFactory
     clock: Clock
     token_grace: float
+    frame_pace: FramePace = field(default_factory=FramePace)
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -150,7 +152,9 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             )
         )
         if self._extension is not None:
-            self._extension.subscribe(self._requests.on_frame)
+            self._extension.subscribe(
+                self._requests.on_frame, grant=partial(self._parts.frame_pace.grant, caller.user_id)
+            )
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
         """Serve a frame that arrived as an ASGI event: all of them, where the server has no socket extension."""

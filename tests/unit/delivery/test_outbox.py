@@ -32,7 +32,7 @@ class FakeExtension:
         assert frame.endswith(payload)
         self.written.append(payload.decode())
 
-    def subscribe(self, on_frame: Callable[[str], bool]) -> None:
+    def subscribe(self, on_frame: Callable[[str], bool], *, grant: Callable[[float], float]) -> None:
         """No frames arrive."""
 
     def frame_handled(self) -> None:

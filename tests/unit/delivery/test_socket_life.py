@@ -11,11 +11,12 @@ from channels.exceptions import StopConsumer
 
 from delivery.gateway.closing import Close
 from delivery.gateway.consumer import HEARTBEAT_INTERVAL, GatewayConsumer, GatewayParts
-from delivery.gateway.pace import ConnectPace
+from delivery.gateway.pace import CONNECTIONS, PART, ConnectPace, FramePace
 from delivery.gateway.serving import MAX_REQUESTS_IN_FLIGHT, MAX_SYNCS_AT_ONCE, ConnectionRequests, Services
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
 from foundation.rest.origins import AllowedOrigins
+from foundation.server.extension import FRAME_BURST, FRAME_RATE
 from foundation.stores.redis.limits import Limit
 from messaging.services.history import Page
 from tests.doubles import SettableClock
@@ -121,6 +122,31 @@ class TestPace:
         assert refused.verified == 0
         now[0] = 1.0
         await Connection(pace=pace).connect()
+
+
+class TestFramePace:
+    def test_the_connections_of_a_user_share_a_pace_and_each_gets_some(self) -> None:
+        now = [0.0]
+        pace = FramePace(monotonic=lambda: now[0])
+        user, other = UserId("user_ada"), UserId("user_bob")
+        granted = [pace.grant(user, FRAME_BURST) for _ in range(100)]
+        assert granted[0] == FRAME_BURST
+        assert all(granted)
+        assert sum(granted) <= CONNECTIONS * FRAME_BURST
+        assert pace.grant(other, FRAME_BURST) == FRAME_BURST
+        assert pace.grant(user, FRAME_BURST) < 1
+        now[0] = 1.0
+        assert FRAME_RATE * 0.9 < pace.grant(user, FRAME_BURST) <= CONNECTIONS * FRAME_RATE
+
+    def test_the_users_seen_last_are_remembered(self) -> None:
+        pace = FramePace(capacity=1, monotonic=lambda: 0.0)
+        first, second = UserId("user_ada"), UserId("user_bob")
+        assert [pace.grant(user, FRAME_BURST) for user in (first, first, second, first)] == [
+            FRAME_BURST,
+            FRAME_BURST * (CONNECTIONS - 1) / PART,
+            FRAME_BURST,
+            FRAME_BURST,
+        ]
 
 
 class TestOverdue:
