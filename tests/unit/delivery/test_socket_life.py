@@ -1,6 +1,7 @@
 """One socket: when it is overdue, frames behind a token, and the bound on requests in flight."""
 
 import asyncio
+import itertools
 import json
 from datetime import timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 from channels.exceptions import StopConsumer
 
+from chats.errors import ChatNotFound
 from delivery.gateway.closing import Close
 from delivery.gateway.consumer import HEARTBEAT_INTERVAL, GatewayConsumer, GatewayParts
 from delivery.gateway.pace import CONNECTIONS, PART, ConnectPace, FramePace
@@ -249,6 +251,22 @@ class TestRequestsInFlight:
             await sync(connection, number)
         assert len(connection.pages) == MAX_SYNCS_AT_ONCE
         assert [frame["type"] for frame in await connection.frames()] == ["connected", "error"]
+
+    async def test_syncs_that_are_refused_let_the_next_begin(self, connection: Connection) -> None:
+        await connection.connect()
+        refused = itertools.count()
+
+        def ask(chat_id: str, user_id: str, window: object) -> "asyncio.Future[Page]":
+            if next(refused) < 100:
+                raise ChatNotFound
+            return connection.ask(chat_id, user_id, window)
+
+        connection.parts.services.history.ask = ask  # type: ignore[method-assign]
+        for number in range(101):
+            await sync(connection, number)
+        async with asyncio.timeout(10):
+            while not connection.pages:  # noqa: ASYNC110 - the condition has no event
+                await asyncio.sleep(0)
 
     async def test_a_closed_connection_reads_no_more(self, connection: Connection) -> None:
         await connection.connect()
