@@ -33,7 +33,7 @@ from delivery.gateway.requests import (
 from delivery.gateway.sockets import Socket
 from delivery.gateway.sync_turns import SyncTurns
 from delivery.gateway.typing import TypingForwarder
-from delivery.gateway.watch_queue import WatchQueue
+from delivery.gateway.watch_queue import WatchBudgets, WatchQueue
 from delivery.services.mark_buffer import MarkBuffer
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import Overloaded, ParleyError, RateLimited, as_parley_error
@@ -60,6 +60,7 @@ class Services:
     watchers: PresenceWatchers
     clock: Clock
     syncs: SyncTurns = field(default_factory=SyncTurns)
+    watch_budgets: WatchBudgets = field(default_factory=WatchBudgets)
 
 
 class ConnectionRequests:
@@ -292,13 +293,15 @@ class ConnectionRequests:
 
     def _typing(self, request: Typing) -> None:
         typing, chat_id, active = self._services.typing, request.chat_id, request.active
-        if typing.is_due(self._connection_id, chat_id, active=active):
+        if typing.is_due(self._connection_id, self._user_id, chat_id, active=active):
             self._start(typing.forward(self._user_id, chat_id, active=active), chat_id)
 
     def _watch_presence(self, request: WatchPresence) -> None:
         if self._watches is None:
             self._watches = WatchQueue(
-                self._watch, on_error=lambda error, chat_id: self._deliver(frames.failed(error, chat_id=chat_id))
+                self._watch,
+                charge=self._services.watch_budgets.of(self._connection_id, self._user_id),
+                on_error=lambda error, chat_id: self._deliver(frames.failed(error, chat_id=chat_id)),
             )
         try:
             self._watches.put(request.chat_id, request.user_ids)
