@@ -26,7 +26,7 @@ from delivery.gateway.live import LiveUpdates
 from delivery.gateway.sockets import Socket
 from delivery.stores.connections import ConnectionRegistry, Registration
 from foundation.kernel.errors import Unavailable
-from foundation.kernel.ids import SessionId, UserId
+from foundation.kernel.ids import ConnectionId, SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -84,6 +84,8 @@ class Hub:
         # Sockets whose registration failed.
         self._unregistered: dict[str, Socket] = {}
         self._unregistrations = 0
+        # Sockets that are still to be told to resync.
+        self._resyncing: set[ConnectionId] = set()
         self._tasks: list[asyncio.Task[None]] = []
         # Registrations and their removals take turns, so that a removal is never overtaken.
         self._registry_lock = asyncio.Lock()
@@ -323,8 +325,18 @@ class Hub:
             self._live.on_users_gone(gone)
 
     def _ask_to_resync(self, sockets: Collection[Socket]) -> None:
-        """Tell sockets that deliveries may have been lost, spread so that their syncs do not come all at once."""
-        loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
-        spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
-        for socket in sockets:
-            loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret
+        """Tell sockets that deliveries may have been lost, spread so that their syncs do not come all at once.
+
+        One that is still to be told is not told twice: Redis that comes back empty is noticed by the subscription and
+        by the registry.
+        """
+        loop = asyncio.get_running_loop()
+        untold = [socket for socket in sockets if socket.registration.connection_id not in self._resyncing]
+        spread = max(RESYNC_SPREAD, len(untold) / RESYNCS_PER_SECOND)
+        for socket in untold:
+            self._resyncing.add(socket.registration.connection_id)
+            loop.call_later(random.uniform(0, spread), self._resync, socket)  # noqa: S311 - not a secret
+
+    def _resync(self, socket: Socket) -> None:
+        self._resyncing.discard(socket.registration.connection_id)
+        socket.deliver(frames.plain({"type": "resync"}))

@@ -220,8 +220,19 @@ class TestResync:
             return 3600.0
 
         monkeypatch.setattr("random.uniform", uniform)
-        hub_of()._ask_to_resync([FakeSocket("ann")] * count)
+        hub_of()._ask_to_resync([FakeSocket(str(number)) for number in range(count)])
         assert spreads == {spread}
+
+    async def test_one_that_is_still_to_be_told_is_told_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub, "RESYNC_SPREAD", 0.0)
+        made, ann = hub_of(), FakeSocket("ann")
+        for _ in range(2):
+            made._ask_to_resync([ann])
+            made._ask_to_resync([ann])
+            await asyncio.wait_for(ann.has_frames.wait(), 10)
+            ann.has_frames.clear()
+        await asyncio.sleep(0.01)
+        assert len(ann.frames) == 2
 
 
 class TestSessions:
