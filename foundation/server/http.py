@@ -101,8 +101,7 @@ class ParleyRequest(WebRequest):  # type: ignore[misc]
             except RateLimited as error:
                 return self.answer(error)
         if not all(value.isascii() for value in headers.getRawHeaders(b"Sec-WebSocket-Protocol", [])):
-            self.channel.persistent = False
-            return self.answer(Malformed("A subprotocol is not ASCII"))
+            return self.answer(Malformed("A subprotocol is not ASCII"), closes=True)
         done = super().process()
         if isinstance(transport.protocol, ParleySocket):  # upgraded: the channel and this request see no more events
             transport.protocol.on_connection_lost = (self.slot or self.channel.slot).release
@@ -119,14 +118,21 @@ class ParleyRequest(WebRequest):  # type: ignore[misc]
         self._release()
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
-        """Turn daphne's own errors into problems."""
-        self.answer(_ERRORS.get(status, ParleyError)(body))
+        """Turn daphne's own errors into problems.
 
-    def answer(self, error: ParleyError) -> None:
+        They are answered at once, so a connection gets one: a thousand that are pipelined would hold up the loop.
+        """
+        self.answer(_ERRORS.get(status, ParleyError)(body), closes=True)
+
+    def answer(self, error: ParleyError, *, closes: bool = False) -> None:
+        """Answer without an application, and end the connection if it `closes`."""
         if self._response_started:
             self.channel.forceAbortClient()
             return
         response = problem(error)
+        if closes:
+            self.channel.persistent = False
+            response["Connection"] = "close"
         headers = self.channel.complete(response, self)
         self.handle_reply({"type": "http.response.start", "status": response.status_code, "headers": headers})
         self.handle_reply({"type": "http.response.body", "body": response.content})
@@ -166,7 +172,7 @@ class ParleyChannel(Channel):  # type: ignore[misc]
     slot: Slot
     is_receiving = True
     is_expected_to_read = False
-    _dataBuffer: list[bytes]
+    _dataBuffer: list[bytes]  # noqa: N815 - Twisted's name
     pipelined = b""
     """Requests that wait until the client has read the answers before them."""
 

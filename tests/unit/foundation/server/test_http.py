@@ -129,6 +129,16 @@ class TestRequests:
         assert channel.transport.value().startswith(b"HTTP/1.1 400 ")
         assert server.scopes == []
 
+    @pytest.mark.parametrize("line", [b"X: \x0b", b"Upgrade: websocket\r\nSec-WebSocket-Protocol: \xff"])
+    def test_of_malformed_ones_a_connection_gets_one_answer(self, line: bytes) -> None:
+        channel = accept(Server())
+        assert channel is not None
+        channel.dataReceived((b"GET / HTTP/1.1\r\nHost: a\r\n" + line + b"\r\n\r\n") * 9)
+        answer = channel.transport.value()
+        assert answer.count(b"HTTP/1.1 400 ") == answer.count(b"HTTP/1.1 ") == 1
+        assert b"\r\nConnection: close\r\n" in answer
+        assert channel.transport.disconnecting
+
     def test_a_pipelined_one_waits_until_the_client_reads(self) -> None:
         server = Server()
         channel = accept(server)
