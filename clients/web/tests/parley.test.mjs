@@ -51,6 +51,18 @@ describe("Timeline", () => {
   });
 });
 
+describe("Outbox", () => {
+  test("a draft is kept and sent although the storage is full", () => {
+    const storage = new FakeStorage();
+    storage.setItem = () => {
+      throw new Error("QuotaExceededError");
+    };
+    const outbox = new Outbox({ storage });
+    outbox.add({ clientMessageId: "1", chatId: "c", type: "send_message", fields: { content: "hi" }, queuedAt: 0 });
+    assert.equal(outbox.list().length, 1);
+  });
+});
+
 describe("Sync", () => {
   test("a gap triggers one sync, and later messages are buffered until it is filled", async () => {
     const { client, of } = await startClient({ routes: inboxOf(["c", 1]) });
