@@ -139,6 +139,15 @@ class TestRequests:
         assert b"\r\nConnection: close\r\n" in answer
         assert channel.transport.disconnecting
 
+    def test_one_whose_content_type_has_thousands_of_parameters_reaches_no_application(self) -> None:
+        server = Server(connections=2)
+        for kind, expected in {b"a/b; c=d": None, b"a/b" + b";a=b" * 4_000: 400}.items():
+            channel = accept(server)
+            assert channel is not None
+            channel.dataReceived(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Type: " + kind + b"\r\n\r\n")
+            assert status(channel) == expected
+        assert len(server.scopes) == 1
+
     def test_a_pipelined_one_waits_until_the_client_reads(self) -> None:
         server = Server()
         channel = accept(server)
