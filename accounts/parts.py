@@ -14,7 +14,7 @@ from accounts.services.records import UserRecords
 from accounts.services.refresh_tokens import RefreshTokens
 from accounts.services.registration import Registration
 from accounts.services.sessions import RevocationNotices, Sessions, TokenMint
-from accounts.services.sms import SmsSender
+from accounts.services.sms import BoundedSmsSender, SmsSender
 from accounts.services.suspension import SuspensionNotices, Suspensions
 from accounts.services.tokens import AccessTokens
 from accounts.services.verification import TokenVerifier
@@ -83,7 +83,7 @@ def assemble(engines: Engines, *, options: AccountsOptions, clock: Clock, ids: I
     login = PhoneLogin(
         guard=LoginGuard(limiter, policy=options.policy, loopback_is_free=options.loopback_is_free),
         codes=LoginCodes(engines.redis, secret=options.secret),
-        sms=engines.sms,
+        sms=BoundedSmsSender(engines.sms),
         registration=Registration(users, ids=ids, clock=clock),
         sessions=sessions,
     )

@@ -4,7 +4,7 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 import orjson
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
 
 log = logging.getLogger(__name__)
+
+SENDS_AT_ONCE = 8
+RETRY_AFTER = 5.0
+"""Seconds after which a client whose message was refused may try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,23 @@ class SmsSender(Protocol):
     """Sends a message. Raises `SmsUnavailable`. Must log neither the number nor the code."""
 
     def send(self, message: CodeMessage) -> None: ...
+
+
+class BoundedSmsSender:
+    """Sends a few messages at a time and refuses the others: a provider that hangs holds few of the API's threads."""
+
+    def __init__(self, sender: SmsSender, *, at_once: int = SENDS_AT_ONCE) -> None:
+        self._sender = sender
+        self._places = BoundedSemaphore(at_once)
+
+    def send(self, message: CodeMessage) -> None:
+        if not self._places.acquire(blocking=False):
+            log.warning("an SMS is refused: others are still being sent")
+            raise SmsUnavailable(retry_after=RETRY_AFTER)
+        try:
+            self._sender.send(message)
+        finally:
+            self._places.release()
 
 
 class FileSmsSender:

@@ -7,7 +7,8 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from channels.consumer import AsyncConsumer
@@ -16,7 +17,8 @@ from channels.exceptions import StopConsumer
 from delivery.gateway import frames, handshake
 from delivery.gateway.closing import CLOSED, Close
 from delivery.gateway.hub import UNREGISTERED, Hub
-from delivery.gateway.pace import ConnectPace
+from delivery.gateway.pace import ConnectPace, FramePace
+from delivery.gateway.queue_budget import QueueBudget
 from delivery.gateway.serving import ConnectionRequests, Services
 from delivery.stores.connections import Registration
 from foundation.kernel.caller import Caller
@@ -50,6 +52,8 @@ class GatewayParts:
     ids: IdFactory
     clock: Clock
     token_grace: float
+    frame_pace: FramePace = field(default_factory=FramePace)
+    queue_budget: QueueBudget = field(default_factory=QueueBudget)
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -93,13 +97,6 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
         self._loop = asyncio.get_running_loop()
         hello = handshake.parse(self.scope)
         self._extension = self.scope.get("extensions", {}).get(SOCKET_EXTENSION)
-        self._outbox = frames.Outbox(
-            self._write,
-            extension=self._extension,
-            on_overflow=lambda: self.end(Close.TOO_SLOW),
-            on_broken=lambda: self.end(Close.RESTART),
-        )
-        self.deliver = self._outbox.put
         token = hello.token
         if token is None or not self._is_from_allowed_origin(hello):
             await self._refuse()
@@ -131,6 +128,14 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             device_id=caller.device_id,
             connected_at=to_iso(self._parts.clock.now()),
         )
+        self._outbox = frames.Outbox(
+            self._write,
+            extension=self._extension,
+            resize=self._parts.queue_budget.open(caller.user_id),
+            on_overflow=lambda: self.end(Close.TOO_SLOW),
+            on_broken=lambda: self.end(Close.RESTART),
+        )
+        self.deliver = self._outbox.put
         self._requests = ConnectionRequests(
             self._parts.services, self, traceparent=hello.traceparent, authenticate=self._authenticate
         )
@@ -150,7 +155,9 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]
             )
         )
         if self._extension is not None:
-            self._extension.subscribe(self._requests.on_frame)
+            self._extension.subscribe(
+                self._requests.on_frame, grant=partial(self._parts.frame_pace.grant, caller.user_id)
+            )
 
     async def websocket_receive(self, event: dict[str, Any]) -> None:
         """Serve a frame that arrived as an ASGI event: all of them, where the server has no socket extension."""

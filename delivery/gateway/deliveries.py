@@ -91,7 +91,8 @@ class Deliveries:
             self.subscribed.clear()
 
     def _on_subscribed(self) -> None:
-        if self._has_been_subscribed:
+        """Sockets that are there already were registered before, and deliveries to them may have been lost."""
+        if self._has_been_subscribed or self._sockets:
             self._on_lost()
         self._has_been_subscribed = True
         self.subscribed.set()

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
+from delivery.gateway.queue_budget import Resize
 from foundation.kernel.errors import ParleyError, RateLimited, Unavailable
 from foundation.kernel.ids import ChatId
 from foundation.server.extension import SocketExtension
@@ -173,11 +174,13 @@ class Outbox:
         send: Callable[[str], Awaitable[None]],
         *,
         extension: SocketExtension | None,
+        resize: Resize,
         on_overflow: Callable[[], None],
         on_broken: Callable[[], None],
     ) -> None:
         self._send = send
         self._extension = extension
+        self._resize = resize
         self._on_overflow = on_overflow
         self._on_broken = on_broken
         self._waiting: deque[Frame] = deque()
@@ -191,8 +194,8 @@ class Outbox:
     def put(self, frame: Frame) -> None:
         """Write a frame or queue it. Raises nothing, so that others' frames do not suffer from one socket.
 
-        Calls `on_overflow` when the queue is full, `on_broken` when the socket cannot be written to, and then keeps
-        nothing more.
+        Calls `on_overflow` when the queue or the user's budget is full, `on_broken` when the socket cannot be written
+        to, and then keeps nothing more.
         """
         if self._is_direct and self._extension is not None and self._extension.is_writable:
             try:
@@ -204,8 +207,8 @@ class Outbox:
             return
         self._is_direct = False
         self._waiting.append(frame)
-        self._bytes += len(frame.payload)
-        if len(self._waiting) > MAX_FRAMES or self._bytes > MAX_BYTES:
+        is_affordable = self._set_bytes(self._bytes + len(frame.payload))
+        if len(self._waiting) > MAX_FRAMES or self._bytes > MAX_BYTES or not is_affordable:
             self.close()
             self._on_overflow()
             return
@@ -216,7 +219,7 @@ class Outbox:
         if self._closed:
             return
         self._waiting.appendleft(frame)
-        self._bytes += len(frame.payload)
+        self._set_bytes(self._bytes + len(frame.payload))
         self._held = False
         self._start()
 
@@ -225,7 +228,7 @@ class Outbox:
         self._closed = True
         self._is_direct = False
         self._waiting.clear()
-        self._bytes = 0
+        self._set_bytes(0)
         if self._writer is not None:
             self._writer.cancel()
 
@@ -257,12 +260,17 @@ class Outbox:
 
     def _next(self) -> Frame:
         frame = self._waiting.popleft()
-        self._bytes -= len(frame.payload)
+        self._set_bytes(self._bytes - len(frame.payload))
         return frame
 
     def _coalesce(self) -> None:
         self._waiting = deque(coalesce(tuple(self._waiting)))
-        self._bytes = sum(len(frame.payload) for frame in self._waiting)
+        self._set_bytes(sum(len(frame.payload) for frame in self._waiting))
+
+    def _set_bytes(self, size: int) -> bool:
+        """Whether the connection may hold as much."""
+        self._bytes = size
+        return self._resize(size)
 
 
 def _encode(payload: bytes) -> bytes:

@@ -26,7 +26,7 @@ from delivery.gateway.live import LiveUpdates
 from delivery.gateway.sockets import Socket
 from delivery.stores.connections import ConnectionRegistry, Registration
 from foundation.kernel.errors import Unavailable
-from foundation.kernel.ids import SessionId, UserId
+from foundation.kernel.ids import ConnectionId, SessionId, UserId
 from foundation.stores.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ TICK = 1.0
 SUBSCRIBED_WITHIN = 1.0
 REFRESH_AFTER = 20.0
 RECHECK_AFTER = 30.0
+RECHECK_BATCH = 100
 # Resyncs are spread over at least this many seconds, and so that no more than this many start in one.
 RESYNC_SPREAD = 1.0
 RESYNCS_PER_SECOND = 500
@@ -83,6 +84,8 @@ class Hub:
         # Sockets whose registration failed.
         self._unregistered: dict[str, Socket] = {}
         self._unregistrations = 0
+        # Sockets that are still to be told to resync.
+        self._resyncing: set[ConnectionId] = set()
         self._tasks: list[asyncio.Task[None]] = []
         # Registrations and their removals take turns, so that a removal is never overtaken.
         self._registry_lock = asyncio.Lock()
@@ -161,14 +164,18 @@ class Hub:
             task.cancel()
 
     async def _move_clients(self, spread: float) -> list[Socket]:
-        """Close every socket while this gateway drains, spread over a few seconds so that not all reconnect at once."""
-        sockets = list(self._sockets.values())
+        """Close every socket while this gateway drains, spread over a few seconds so that not all reconnect at once.
+
+        Each has its time: timers round to milliseconds, which would add up.
+        """
+        sockets, loop = list(self._sockets.values()), asyncio.get_running_loop()
         random.shuffle(sockets)
-        for socket in sockets:
+        started = loop.time()
+        for number, socket in enumerate(sockets, start=1):
             if not self.draining:  # resumed meanwhile
                 break
             socket.end(Close.RESTART)
-            await asyncio.sleep(spread / len(sockets))
+            await asyncio.sleep(max(0.0, started + spread * number / len(sockets) - loop.time()))
         return sockets
 
     def require_open(self) -> None:
@@ -240,12 +247,17 @@ class Hub:
                 socket.end(Close.SESSION_REVOKED)
 
     async def _recheck(self) -> None:
-        """Every half minute, read sessions and users from DynamoDB: a notice may have been lost without Redis."""
+        """Every half minute, read sessions and users from DynamoDB: a notice may have been lost without Redis.
+
+        In batches, so that messages do not wait behind the sessions of thousands of sockets.
+        """
         while True:
             await asyncio.sleep(RECHECK_AFTER)
             registrations = [socket.registration for socket in self._sockets.values()]
-            open_sessions = {each.session_id: each.user_id for each in registrations}
-            self._end_sessions(set(await self._ended_among(open_sessions)))
+            open_sessions = list({each.session_id: each.user_id for each in registrations}.items())
+            for start in range(0, len(open_sessions), RECHECK_BATCH):
+                batch = dict(open_sessions[start : start + RECHECK_BATCH])
+                self._end_sessions(set(await self._ended_among(batch)))
 
     async def _tend(self) -> None:
         """Every second: refresh registrations that are due, and register again what Redis has lost."""
@@ -313,8 +325,18 @@ class Hub:
             self._live.on_users_gone(gone)
 
     def _ask_to_resync(self, sockets: Collection[Socket]) -> None:
-        """Tell sockets that deliveries may have been lost, spread so that their syncs do not come all at once."""
-        loop, notice = asyncio.get_running_loop(), frames.plain({"type": "resync"})
-        spread = max(RESYNC_SPREAD, len(sockets) / RESYNCS_PER_SECOND)
-        for socket in sockets:
-            loop.call_later(random.uniform(0, spread), socket.deliver, notice)  # noqa: S311 - not a secret
+        """Tell sockets that deliveries may have been lost, spread so that their syncs do not come all at once.
+
+        One that is still to be told is not told twice: Redis that comes back empty is noticed by the subscription and
+        by the registry.
+        """
+        loop = asyncio.get_running_loop()
+        untold = [socket for socket in sockets if socket.registration.connection_id not in self._resyncing]
+        spread = max(RESYNC_SPREAD, len(untold) / RESYNCS_PER_SECOND)
+        for socket in untold:
+            self._resyncing.add(socket.registration.connection_id)
+            loop.call_later(random.uniform(0, spread), self._resync, socket)  # noqa: S311 - not a secret
+
+    def _resync(self, socket: Socket) -> None:
+        self._resyncing.discard(socket.registration.connection_id)
+        socket.deliver(frames.plain({"type": "resync"}))

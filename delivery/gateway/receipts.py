@@ -1,7 +1,8 @@
 """Receipts as they happen: marks that this process wrote, once a second and chat, to the online members.
 
-A read mark of who hides it is published as `hidden`: it is for the person's own devices. Whoever was away reads
-`GET /api/chats/{chat_id}/receipts`.
+A read mark of who hides it is published as `hidden`: it is for the person's own devices. Where nothing but a read mark
+has moved, who may not see it gets nothing: a receipt that tells nothing new would tell that something was read. Whoever
+was away reads `GET /api/chats/{chat_id}/receipts`.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import time
 from collections import Counter as Counts
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import Counter
@@ -37,9 +39,22 @@ MAX_CHATS = 20_000
 # Of a chat whose readers' settings cannot be read, one each `INTERVAL`.
 MAX_ATTEMPTS = 10
 HIDDEN = "hidden"
+ONLY_READ = "only_read"
+"""Nothing but the read mark has moved."""
 
 Marked = Mapping[str, Any]
 """A member's marks in a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A member's marks. `has_arrived`: more is delivered than before, which everybody may see."""
+
+    marks: Marks
+    has_arrived: bool
+
+    def merged(self, other: "Moved") -> "Moved":
+        return Moved(self.marks.merged(other.marks), self.has_arrived or other.has_arrived)
 
 
 class LiveReceipts:
@@ -51,26 +66,27 @@ class LiveReceipts:
         self._broadcast = broadcast
         self._privacy = privacy
         self._monotonic = monotonic
-        self._waiting: dict[ChatId, dict[UserId, Marks]] = {}
+        self._waiting: dict[ChatId, dict[UserId, Moved]] = {}
         self._published: OrderedDict[ChatId, float] = OrderedDict()
         # How often in a row the receipts of a chat could not be published.
         self._failures: Counts[ChatId] = Counts()
         self._publisher: asyncio.Task[None] | None = None
 
-    def note(self, user_id: UserId, chat_id: ChatId, marks: Marks) -> None:
-        """A mark has moved. Bounded: beyond `MAX_CHATS`, receipts are left to be read."""
-        self._wait(chat_id, {user_id: marks})
+    def note(self, user_id: UserId, chat_id: ChatId, marks: Marks, mark: Mark) -> None:
+        """This mark has moved. Bounded: beyond `MAX_CHATS`, receipts are left to be read."""
+        other = Mark.READ if mark is Mark.ACKED else Mark.ACKED
+        self._wait(chat_id, {user_id: Moved(marks, has_arrived=marks.of(mark) > marks.of(other))})
         if self._publisher is None:
             self._publisher = asyncio.ensure_future(self._publish_while_waiting())
 
-    def _wait(self, chat_id: ChatId, marked: Mapping[UserId, Marks]) -> None:
+    def _wait(self, chat_id: ChatId, marked: Mapping[UserId, Moved]) -> None:
         if chat_id not in self._waiting and len(self._waiting) >= MAX_CHATS:
             self._failures.pop(chat_id, None)
             DROPPED.inc()
             return
         waiting = self._waiting.setdefault(chat_id, {})
-        for user_id, marks in marked.items():
-            waiting[user_id] = marks.merged(waiting.get(user_id, marks))
+        for user_id, moved in marked.items():
+            waiting[user_id] = moved.merged(waiting.get(user_id, moved))
 
     async def _publish_while_waiting(self) -> None:
         while self._waiting:
@@ -88,7 +104,7 @@ class LiveReceipts:
                 self._forget_failures(due)
         self._publisher = None
 
-    def _retry(self, due: Mapping[ChatId, Mapping[UserId, Marks]]) -> None:
+    def _retry(self, due: Mapping[ChatId, Mapping[UserId, Moved]]) -> None:
         """Let these wait for their next turn, beside what has moved meanwhile, or leave them to be read."""
         for chat_id, marked in due.items():
             self._failures[chat_id] += 1
@@ -102,7 +118,7 @@ class LiveReceipts:
         for chat_id in chat_ids if self._failures else ():
             self._failures.pop(chat_id, None)
 
-    def _take_due(self) -> dict[ChatId, dict[UserId, Marks]]:
+    def _take_due(self) -> dict[ChatId, dict[UserId, Moved]]:
         now = self._monotonic()
         due = [chat_id for chat_id in self._waiting if self._published.get(chat_id, 0.0) <= now - INTERVAL]
         due = due[: max(MIN_CHATS_PER_TICK, len(due) // SPREAD_TICKS)]
@@ -113,8 +129,8 @@ class LiveReceipts:
             self._published.popitem(last=False)
         return {chat_id: self._waiting.pop(chat_id) for chat_id in due}
 
-    async def _publish(self, due: Mapping[ChatId, Mapping[UserId, Marks]]) -> None:
-        readers = {user_id for marked in due.values() for user_id, marks in marked.items() if marks.read}
+    async def _publish(self, due: Mapping[ChatId, Mapping[UserId, Moved]]) -> None:
+        readers = {user_id for marked in due.values() for user_id, moved in marked.items() if moved.marks.read}
         settings = await self._privacy.of(readers) if readers else {}
         hiding = {user_id for user_id, each in settings.items() if not each.read_receipts}
         await asyncio.gather(
@@ -125,7 +141,7 @@ class LiveReceipts:
                         {
                             "type": "receipts",
                             "chat_id": chat_id,
-                            "marks": [_marked(user_id, marks, user_id in hiding) for user_id, marks in marked.items()],
+                            "marks": [_marked(user_id, moved, user_id in hiding) for user_id, moved in marked.items()],
                         },
                     )
                 )
@@ -134,12 +150,14 @@ class LiveReceipts:
         )
 
 
-def _marked(user_id: UserId, marks: Marks, is_hidden: bool) -> Marked:
-    marked: dict[str, Any] = {"user_id": user_id, Mark.ACKED.value: marks.delivered}
-    if marks.read:
-        marked[Mark.READ.value] = marks.read
+def _marked(user_id: UserId, moved: Moved, is_hidden: bool) -> Marked:
+    marked: dict[str, Any] = {"user_id": user_id, Mark.ACKED.value: moved.marks.delivered}
+    if moved.marks.read:
+        marked[Mark.READ.value] = moved.marks.read
         if is_hidden:
             marked[HIDDEN] = True
+        if not moved.has_arrived:
+            marked[ONLY_READ] = True
     return marked
 
 
@@ -156,24 +174,23 @@ class ReceiptDelivery:
             settings = await self._privacy.of({socket.registration.user_id for socket in sockets})
             hiding = {user_id for user_id, each in settings.items() if not each.read_receipts}
         personal = {marked["user_id"] for marked in marks if HIDDEN in marked} | hiding
-        everyone = shared({**frame, "marks": [_shown(marked, is_read_shown=HIDDEN not in marked) for marked in marks]})
+        everyone = _shown(frame, lambda marked: HIDDEN not in marked)
         for socket in sockets:
             viewer = socket.registration.user_id
             own = _for_viewer(frame, viewer, is_hiding=viewer in hiding) if viewer in personal else everyone
-            socket.deliver(own)
+            if own is not None:
+                socket.deliver(own)
 
 
-def _for_viewer(frame: dict[str, Any], viewer: UserId, *, is_hiding: bool) -> Frame:
-    return shared(
-        {
-            **frame,
-            "marks": [
-                _shown(marked, is_read_shown=marked["user_id"] == viewer or not (is_hiding or HIDDEN in marked))
-                for marked in frame["marks"]
-            ],
-        }
-    )
+def _for_viewer(frame: dict[str, Any], viewer: UserId, *, is_hiding: bool) -> Frame | None:
+    return _shown(frame, lambda marked: marked["user_id"] == viewer or not (is_hiding or HIDDEN in marked))
 
 
-def _shown(marked: Marked, *, is_read_shown: bool) -> dict[str, Any]:
-    return {name: value for name, value in marked.items() if name != HIDDEN and (is_read_shown or name != Mark.READ)}
+def _shown(frame: dict[str, Any], is_read_shown: Callable[[Marked], bool]) -> Frame | None:
+    """The frame with the marks that may be seen; None if that is nothing."""
+    marks = []
+    for marked in frame["marks"]:
+        left_out = (HIDDEN, ONLY_READ) if is_read_shown(marked) else (HIDDEN, ONLY_READ, Mark.READ)
+        if Mark.READ not in left_out or ONLY_READ not in marked:
+            marks.append({name: value for name, value in marked.items() if name not in left_out})
+    return shared({**frame, "marks": marks}) if marks else None

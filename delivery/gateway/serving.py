@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -31,15 +31,16 @@ from delivery.gateway.requests import (
     parse,
 )
 from delivery.gateway.sockets import Socket
+from delivery.gateway.sync_turns import SyncTurns
 from delivery.gateway.typing import TypingForwarder
-from delivery.gateway.watch_queue import WatchQueue
+from delivery.gateway.watch_queue import WatchBudgets, WatchQueue
 from delivery.services.mark_buffer import MarkBuffer
 from foundation.kernel.clock import Clock, to_iso
 from foundation.kernel.errors import Overloaded, ParleyError, RateLimited, as_parley_error
 from foundation.kernel.ids import ChatId, UserId
 from messaging.domain import Draft
 from messaging.services.committer import Committer
-from messaging.services.history import History, Window
+from messaging.services.history import History, Page, Window
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class Services:
     typing: TypingForwarder
     watchers: PresenceWatchers
     clock: Clock
+    syncs: SyncTurns = field(default_factory=SyncTurns)
+    watch_budgets: WatchBudgets = field(default_factory=WatchBudgets)
 
 
 class ConnectionRequests:
@@ -266,16 +269,23 @@ class ConnectionRequests:
 
     def _start_syncs(self) -> None:
         while self._waiting_syncs and self._syncs_under_way < MAX_SYNCS_AT_ONCE and not self._is_closed:
-            request = self._waiting_syncs.popleft()
-            chat_id, window = request.chat_id, Window(after=request.last_acked_sequence, limit=request.limit)
-            try:
-                page = self._services.history.ask(chat_id, self._user_id, window)
-            except ParleyError as error:
-                self.send_error(error, chat_id=chat_id)
-                continue
             self._syncs_under_way += 1
-            self._answer(page, partial(frames.sync_batch, chat_id), {"chat_id": chat_id})
-            page.add_done_callback(self._sync_done)
+            self._services.syncs.add(self._user_id, partial(self._read_page, self._waiting_syncs.popleft()))
+
+    def _read_page(self, request: SyncRequest) -> "asyncio.Future[Page] | None":
+        """Begin to read a page; None if the connection is closed or the request is refused."""
+        if self._is_closed:
+            return None
+        chat_id, window = request.chat_id, Window(after=request.last_acked_sequence, limit=request.limit)
+        try:
+            page = self._services.history.ask(chat_id, self._user_id, window)
+        except ParleyError as error:
+            self.send_error(error, chat_id=chat_id)
+            self._loop.call_soon(self._sync_done, error)  # not at once: many may be refused
+            return None
+        self._answer(page, partial(frames.sync_batch, chat_id), {"chat_id": chat_id})
+        page.add_done_callback(self._sync_done)
+        return page
 
     def _sync_done(self, _: object) -> None:
         self._syncs_under_way -= 1
@@ -283,13 +293,15 @@ class ConnectionRequests:
 
     def _typing(self, request: Typing) -> None:
         typing, chat_id, active = self._services.typing, request.chat_id, request.active
-        if typing.is_due(self._connection_id, chat_id, active=active):
+        if typing.is_due(self._connection_id, self._user_id, chat_id, active=active):
             self._start(typing.forward(self._user_id, chat_id, active=active), chat_id)
 
     def _watch_presence(self, request: WatchPresence) -> None:
         if self._watches is None:
             self._watches = WatchQueue(
-                self._watch, on_error=lambda error, chat_id: self._deliver(frames.failed(error, chat_id=chat_id))
+                self._watch,
+                charge=self._services.watch_budgets.of(self._connection_id, self._user_id),
+                on_error=lambda error, chat_id: self._deliver(frames.failed(error, chat_id=chat_id)),
             )
         try:
             self._watches.put(request.chat_id, request.user_ids)

@@ -28,7 +28,8 @@ OVER_AFTER = 6.0
 MAX_TYPISTS = 3
 MEMBERSHIP_TTL = 30.0
 MAX_MEMBERSHIPS = 20_000
-# Starts that one connection may make in all chats: each may cost a read of a membership.
+# Starts that one user may make in all chats, over all connections: each is forwarded to a hundred members, and may cost
+# a read of a membership.
 STARTS = Limit("typing", rate=1.0, burst=8)
 # Chats in which one connection is typing; the oldest is dropped. Within `OVER_AFTER` there are at most 14 starts, so
 # what is dropped has ended for the receivers, and its pace is over.
@@ -61,10 +62,10 @@ class TypingForwarder:
         # For as long as something is being forwarded.
         self._locks: WeakValueDictionary[tuple[ChatId, UserId], asyncio.Lock] = WeakValueDictionary()
 
-    def is_due(self, connection_id: ConnectionId, chat_id: ChatId, *, active: bool) -> bool:
+    def is_due(self, connection_id: ConnectionId, user_id: UserId, chat_id: ChatId, *, active: bool) -> bool:
         """Whether to forward this, and note it as forwarded: an end after a start, a start at most every two seconds.
 
-        Beyond `STARTS`, none of the connection's.
+        Beyond `STARTS`, none of the user's.
         """
         chats = self._by_connection.get(connection_id)
         known = None if chats is None else chats.get(chat_id)
@@ -76,7 +77,7 @@ class TypingForwarder:
             return True
         if known is not None and now - known.forwarded_at < FORWARD_EVERY:
             return False
-        if not self._starts.take_all([Charge(STARTS, connection_id)]).allowed:
+        if not self._starts.take_all([Charge(STARTS, user_id)]).allowed:
             return False
         chats = self._by_connection.setdefault(connection_id, OrderedDict())
         chats[chat_id] = _Typing(now, is_active=True)

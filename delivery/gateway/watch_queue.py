@@ -9,25 +9,43 @@ from collections.abc import Awaitable, Callable, Collection
 
 from delivery.gateway.presence import MAX_WATCHED
 from foundation.kernel.errors import Invalid, Overloaded, ParleyError
-from foundation.kernel.ids import ChatId, UserId
-from foundation.stores.redis.limits import Charge, Limit, LocalRateLimiter
+from foundation.kernel.ids import ChatId, ConnectionId, UserId
+from foundation.stores.redis import limits
+from foundation.stores.redis.limits import Limit, LocalRateLimiter
 
 log = logging.getLogger(__name__)
 
 # In users. Enough for a client that connects again and watches some thirty chats and a large group, twice.
 BUDGET = Limit("watched", rate=40.0, burst=400)
+USER_BUDGET = Limit("watched-by-user", rate=4 * BUDGET.rate, burst=4 * BUDGET.burst)
 MAX_WAITING = 100
 
 Watch = Callable[[ChatId, Collection[UserId]], Awaitable[None]]
+TakeBudget = Callable[[int], float]
+"""Takes this many users from the budgets, or returns the seconds until it can."""
+
+
+class WatchBudgets:
+    """How many users connections may watch anew: each, and all of a user together. For one event loop."""
+
+    def __init__(self) -> None:
+        self._limiter = LocalRateLimiter()
+
+    def of(self, connection_id: ConnectionId, user_id: UserId) -> TakeBudget:
+        def charge(count: int) -> float:
+            charges = [limits.Charge(BUDGET, connection_id, count), limits.Charge(USER_BUDGET, user_id, count)]
+            return self._limiter.take_all(charges).retry_after
+
+        return charge
 
 
 class WatchQueue:
     """For the event loop. A list that is beyond the budget waits; it is not refused."""
 
-    def __init__(self, watch: Watch, *, on_error: Callable[[ParleyError, ChatId], None]) -> None:
+    def __init__(self, watch: Watch, *, charge: TakeBudget, on_error: Callable[[ParleyError, ChatId], None]) -> None:
         self._watch = watch
+        self._charge = charge
         self._on_error = on_error
-        self._limiter = LocalRateLimiter(capacity=1)
         self._waiting: dict[ChatId, Collection[UserId]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -52,7 +70,8 @@ class WatchQueue:
     async def _serve(self) -> None:
         while self._waiting:
             chat_id, user_ids = next(iter(self._waiting.items()))
-            pause = self._charge(user_ids)
+            # The end of a watch is free.
+            pause = self._charge(len(user_ids)) if user_ids else 0.0
             if pause:
                 await asyncio.sleep(pause)
                 continue  # the list may have been replaced
@@ -65,7 +84,3 @@ class WatchQueue:
                 log.exception("presence is not watched")
                 self._on_error(ParleyError(), chat_id)
         self._task = None
-
-    def _charge(self, user_ids: Collection[UserId]) -> float:
-        """Take what the list costs; else return the seconds until it can be taken. The end of a watch is free."""
-        return self._limiter.take_all([Charge(BUDGET, "", len(user_ids))]).retry_after if user_ids else 0.0

@@ -30,8 +30,8 @@ WRITES_AT_ONCE = 4
 """Of one call: messages need the event loop too."""
 
 Claim = tuple[Mark, int]
-OnMoved = Callable[[UserId, ChatId, Marks], None]
-"""Called on the event loop with both marks, after one of them has moved; sometimes again, when nothing has."""
+OnMoved = Callable[[UserId, ChatId, Marks, Mark], None]
+"""Called on the event loop with both marks, and which has moved; sometimes again, when nothing has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Watermarks:
             marks = await self._store.advance(pair, mark, sequence, now=self._clock.now(), is_unread=is_unread)
         # A write that was applied and not answered finds its own sequence when it is tried again.
         if marks.of(mark) == sequence:
-            self._on_moved(*pair, marks)
+            self._on_moved(*pair, marks, mark)
         return marks
 
     async def list_watermarks(self, user_id: UserId, *, limit: int, cursor: str | None) -> WatermarkPage:

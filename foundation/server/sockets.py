@@ -15,6 +15,8 @@ from twisted.internet.base import DelayedCall
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
+from foundation.server.extension import FRAME_BURST, FRAME_RATE
+
 log = logging.getLogger(__name__)
 
 NO_LIMIT = 0
@@ -22,15 +24,13 @@ NORMAL_CLOSURE = 1000
 CLOSE_TIMEOUT = 5.0
 MAX_FRAMES_AHEAD = 64
 
-# The pace of a connection in tokens a second. A frame of any kind takes one. Payloads that autobahn reads take one more
-# for each `BYTES_PER_TOKEN`.
-FRAME_RATE = 300.0
-FRAME_BURST = 2_000.0
+# A frame of any kind takes a token. Payloads that autobahn reads take one more for each `BYTES_PER_TOKEN`.
 # Before the application has accepted the client, and behind our close frame.
 CLOSED_BURST = 64.0
 BYTES_PER_TOKEN = 4_096
-# A client over its pace is read again when it has this many tokens.
+# A client over its pace is read again when it has this many tokens, or after a second if it was granted too few.
 RESUME_TOKENS = 30.0
+PAUSE_WITHOUT_GRANT = 1.0
 
 
 class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
@@ -53,6 +53,8 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
     tokens = CLOSED_BURST
     _burst = CLOSED_BURST
     _refilled_at = 0.0
+    _grant: Callable[[float], float] | None = None
+    _is_short = False
     _over_pace: DelayedCall | None = None
     _lingering: DelayedCall | None = None
     _unanswered_ping: bytes | None = None
@@ -111,16 +113,22 @@ class ParleySocket(WebSocketProtocol):  # type: ignore[misc]
         """Add the tokens of the time since the last call. Whether there is one to take."""
         now = self.factory.reactor.seconds()
         earned, self._refilled_at = (now - self._refilled_at) * FRAME_RATE, now
-        self.tokens = min(self._burst, self.tokens + max(0.0, earned))
+        wanted = max(0.0, min(earned, self._burst - self.tokens))
+        granted = wanted if self._grant is None else self._grant(wanted)
+        self._is_short = granted < wanted
+        self.tokens += granted
         return self.tokens >= 1
 
-    def accept_bursts(self) -> None:
-        self._burst = self.tokens = FRAME_BURST
+    def accept_bursts(self, grant: Callable[[float], float]) -> None:
+        """From now on, tokens are those that `grant` returns when it is asked for some."""
+        self._grant = grant
+        self._burst = FRAME_BURST
+        self.tokens = grant(FRAME_BURST)
 
     def _wait_for_tokens(self) -> None:
         if self._over_pace is None:
             self.transport.pauseProducing()
-            delay = (RESUME_TOKENS - self.tokens) / FRAME_RATE
+            delay = PAUSE_WITHOUT_GRANT if self._is_short else (RESUME_TOKENS - self.tokens) / FRAME_RATE
             self._over_pace = self.factory.reactor.callLater(delay, self._read_on)
 
     def _read_on(self) -> None:
@@ -209,9 +217,9 @@ class FlowControl:
     def write(self, payload: bytes, frame: bytes) -> None:
         self.socket.sendMessage(payload, isBinary=False)
 
-    def subscribe(self, on_frame: Callable[[str], bool]) -> None:
+    def subscribe(self, on_frame: Callable[[str], bool], *, grant: Callable[[float], float]) -> None:
         self.socket.on_frame = on_frame
-        self.socket.accept_bursts()
+        self.socket.accept_bursts(grant)
 
     def frame_handled(self) -> None:
         self.socket.resume_if_caught_up()

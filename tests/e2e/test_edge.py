@@ -217,6 +217,27 @@ class TestSlowClients:
             # What the operating system's buffers took is theirs; the process itself holds nothing any more.
             eventually(lambda: not held(edge, client), within=DEADLINE)
 
+    def test_answers_to_pipelined_requests_do_not_pile_up(self, edge: Web) -> None:
+        sizes = [resident_bytes(edge)]
+
+        def is_cut_off() -> bool:
+            sizes.append(resident_bytes(edge))
+            return not held(edge, client)
+
+        with connection(edge, receive_buffer=4096) as client:
+            client.sendall(head(edge, method="GET", path=LARGE_FILE) * 500)
+            eventually(is_cut_off, within=DEADLINE)
+        assert max(sizes) - sizes[0] < 32 * MEBIBYTE
+
+    def test_pipelined_requests_are_all_answered(self, edge: Web) -> None:
+        with connection(edge, receive_buffer=64 * 1024) as client:
+            client.sendall(head(edge, method="GET", path=LARGE_FILE) * 7)
+            client.sendall(head(edge, "Connection: close", method="GET", path=LARGE_FILE))
+            received = b""
+            while data := client.recv(1024 * 1024):
+                received += data
+            assert received.count(b"HTTP/1.1 200 OK\r\n") == 8
+
     def test_a_client_that_reads_slowly_gets_all_of_it(self, edge: Web) -> None:
         with connection(edge, receive_buffer=64 * 1024) as client:
             client.sendall(head(edge, "Connection: close", method="GET", path=LARGE_FILE))

@@ -105,6 +105,20 @@ class TestReceipts:
         shown = {item["user_id"]: item for item in system.rest(ada, "GET", f"/api/chats/{chat}/receipts")["items"]}
         assert shown[bob.user_id]["last_read_sequence"] == 1
 
+    async def test_nobody_learns_when_who_hides_read_marks_has_read(self, system: System) -> None:
+        ada, bob = system.users(2)
+        chat = system.direct_chat(ada, bob)
+        one, two = system.webs
+        hide(system, bob, read_receipts=False)
+        async with opened(one, ada) as ada_socket, opened(two, bob) as phone, opened(one, bob) as laptop:
+            await ada_socket.send(chat, "hi")
+            await phone.write("ack", chat_id=chat, sequence=1)
+            await receive_mark(ada_socket, chat, bob, last_acked_sequence=1)
+            await phone.write("read", chat_id=chat, sequence=1)
+            await receive_mark(laptop, chat, bob, last_read_sequence=1)
+            await ada_socket.catch_up_with_server()
+            assert len(frames(ada_socket, "receipts")) == 1
+
     async def test_a_process_without_sockets_hides_what_was_hidden_at_another(self, system: System) -> None:
         """It listens to notices from its start, and drops the settings that it has read."""
         ada, bob = system.users(2)

@@ -5,6 +5,7 @@ import base64
 import os
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
@@ -12,6 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from engines.ports import LOOPBACK
+from foundation.server.extension import FRAME_BURST, FRAME_RATE
 from tests.e2e.sockets import Socket, eventually, opened, together
 from tests.e2e.system import System, Web
 
@@ -73,6 +75,15 @@ class RawSocket:
 
     async def read(self) -> bytes:
         return await self._reader.read(65_536)
+
+    async def count(self, text: bytes, *, seconds: float) -> int:
+        """How often this text arrives."""
+        received = b""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while data := await self.read():
+                    received += data
+        return received.count(text)
 
 
 @asynccontextmanager
@@ -145,6 +156,19 @@ class TestFloods:
             await abuser.flood(frame(CLOSE, struct.pack("!H", 1000)), limit=1)
             await abuser.ended()
         await eventually(lambda: connections() == 0)
+
+
+class TestManySockets:
+    async def test_those_of_a_user_are_read_no_faster_together_than_four(self, system: System, web: Web) -> None:
+        device, heartbeats, answered = system.user(), FLOODS["heartbeats"] * 3_000, 0
+        started = time.monotonic()
+        for _ in range(12):
+            async with raw_socket(web, f"Authorization: Bearer {device.token}") as abuser:
+                await abuser.read()
+                flooding = asyncio.ensure_future(abuser.flood(heartbeats, limit=1))
+                answered += await abuser.count(b"heartbeat_ack", seconds=0.3)
+                flooding.cancel()
+        assert answered < 4 * (FRAME_BURST + FRAME_RATE * (time.monotonic() - started))
 
 
 class TestConnections:

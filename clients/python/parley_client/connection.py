@@ -20,6 +20,8 @@ Token = str | Callable[[], Awaitable[str]]
 UNAUTHENTICATED, SESSION_REVOKED = 4401, 4403
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 """A hundred messages in a frame, each as long as JSON can make it."""
+MAX_DOUBLINGS = 32
+"""Of the reconnect delay: a power of more than a thousand is no float."""
 
 
 class Ended(Exception):
@@ -56,7 +58,8 @@ class Target:
         return self.token if isinstance(self.token, str) else await self.token()
 
     def pause(self, failures: int) -> float:
-        return random.uniform(0, min(self.longest_pause, self.first_pause * 2**failures))  # noqa: S311 - jitter
+        bound = min(self.longest_pause, self.first_pause * 2 ** min(failures, MAX_DOUBLINGS))
+        return random.uniform(0, bound)  # noqa: S311 - jitter
 
 
 class Connection:

@@ -32,6 +32,14 @@ describe("Timeline", () => {
     assert.equal(timeline.hasGap, false);
   });
 
+  test("what is buffered behind a gap is bounded, and what was dropped is taken when it comes again", () => {
+    const timeline = new Timeline(0);
+    for (let sequence = 2; sequence <= 5_000; sequence += 1) timeline.take([message(sequence)]);
+    assert.equal(timeline.take([message(1)]).length, 1_001);
+    assert.equal(timeline.hasGap, false);
+    assert.deepEqual(sequences(timeline.take([message(1_002), message(1_003)])), [1_002, 1_003]);
+  });
+
   test("every order of arrival gives the same list", () => {
     const orders = (rest) =>
       rest.length < 2 ? [rest] : rest.flatMap((x) => orders(rest.filter((y) => y !== x)).map((o) => [x, ...o]));
@@ -40,6 +48,18 @@ describe("Timeline", () => {
       const taken = order.flatMap((sequence) => timeline.take([message(sequence), message(order[0])]));
       assert.deepEqual(sequences(taken), [1, 2, 3, 4, 5]);
     }
+  });
+});
+
+describe("Outbox", () => {
+  test("a draft is kept and sent although the storage is full", () => {
+    const storage = new FakeStorage();
+    storage.setItem = () => {
+      throw new Error("QuotaExceededError");
+    };
+    const outbox = new Outbox({ storage });
+    outbox.add({ clientMessageId: "1", chatId: "c", type: "send_message", fields: { content: "hi" }, queuedAt: 0 });
+    assert.equal(outbox.list().length, 1);
   });
 });
 

@@ -4,8 +4,10 @@ import io
 import json
 import logging
 import stat
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -15,10 +17,37 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.sns.models import sns_backends
 
 from accounts.errors import SmsUnavailable
-from accounts.services.sms import CodeMessage, FileSmsSender, SnsSmsSender
+from accounts.services.sms import BoundedSmsSender, CodeMessage, FileSmsSender, SnsSmsSender
 from tests.doubles import SettableClock
 
 MESSAGE = CodeMessage(to="+14155550123", code="123456", body="123456 is your Parley code.")
+
+
+class TestBounded:
+    def test_while_a_provider_hangs_a_few_messages_wait_and_the_others_are_refused_at_once(self) -> None:
+        hanging, begun = threading.Event(), threading.Barrier(3)
+
+        class Hanging:
+            def send(self, message: CodeMessage) -> None:
+                begun.wait(10)
+                hanging.wait(10)
+
+        sender = BoundedSmsSender(Hanging(), at_once=2)
+        with ThreadPoolExecutor(2) as pool:
+            sending = [pool.submit(sender.send, MESSAGE) for _ in range(2)]
+            begun.wait(10)
+            with pytest.raises(SmsUnavailable) as refusal:
+                sender.send(MESSAGE)
+            assert refusal.value.retry_after
+            hanging.set()
+            for each in sending:
+                each.result(10)
+
+    def test_a_message_that_fails_makes_room_for_the_next(self) -> None:
+        sender = BoundedSmsSender(Mock(send=Mock(side_effect=[SmsUnavailable, None])), at_once=1)
+        with pytest.raises(SmsUnavailable):
+            sender.send(MESSAGE)
+        sender.send(MESSAGE)
 
 
 class TestFile:

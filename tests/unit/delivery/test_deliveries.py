@@ -1,6 +1,7 @@
 """What the fanout publishes reaches the sockets that it names, without Redis."""
 
 import asyncio
+from typing import cast
 from unittest.mock import Mock, patch
 
 import orjson
@@ -22,6 +23,23 @@ def deliveries_to(*sockets: FakeSocket) -> Deliveries:
 def delivering(connection_ids: list[str], sequence: int) -> bytes:
     message = {"type": "message", "chat_id": "chat", "sequence": sequence}
     return orjson.dumps({"deliveries": [{"connection_ids": connection_ids, "messages": [message]}]})
+
+
+class TestSubscribing:
+    def test_deliveries_may_have_been_lost_if_it_comes_after_sockets_or_again(self) -> None:
+        early, late = deliveries_to(), deliveries_to(FakeSocket("ann"))
+        early._on_subscribed()
+        assert lost(early) == 0
+        late._on_subscribed()
+        assert lost(late) == 1
+        for each in (early, late):
+            each._on_subscribed()
+        assert (lost(early), lost(late)) == (1, 2)
+
+
+def lost(deliveries: Deliveries) -> int:
+    """How often deliveries may have been lost."""
+    return cast(Mock, deliveries._on_lost).call_count
 
 
 class TestDelivering:

@@ -1,7 +1,8 @@
 """The hub: the sockets of one process, and the tasks that tend them, without Redis."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -9,6 +10,7 @@ from unittest.mock import AsyncMock, Mock, patch
 
 import orjson
 import pytest
+import uvloop
 
 from delivery.gateway import hub
 from delivery.gateway.closing import Close
@@ -218,8 +220,19 @@ class TestResync:
             return 3600.0
 
         monkeypatch.setattr("random.uniform", uniform)
-        hub_of()._ask_to_resync([FakeSocket("ann")] * count)
+        hub_of()._ask_to_resync([FakeSocket(str(number)) for number in range(count)])
         assert spreads == {spread}
+
+    async def test_one_that_is_still_to_be_told_is_told_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub, "RESYNC_SPREAD", 0.0)
+        made, ann = hub_of(), FakeSocket("ann")
+        for _ in range(2):
+            made._ask_to_resync([ann])
+            made._ask_to_resync([ann])
+            await asyncio.wait_for(ann.has_frames.wait(), 10)
+            ann.has_frames.clear()
+        await asyncio.sleep(0.01)
+        assert len(ann.frames) == 2
 
 
 class TestSessions:
@@ -233,6 +246,16 @@ class TestSessions:
         task.cancel()
         assert ann.closed[0] is Close.SESSION_REVOKED
         assert bob.closed == []
+
+    async def test_many_sessions_are_read_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub, "RECHECK_AFTER", 0.0)
+        sockets = [FakeSocket(str(number)) for number in range(2 * hub.RECHECK_BATCH + 1)]
+        made = hub_of(*sockets)
+        made._ended_among = read = AsyncMock(side_effect=[(), (), ("sess_200",), asyncio.CancelledError])
+        with suppress(asyncio.CancelledError):
+            await made._recheck()
+        assert [len(call.args[0]) for call in read.await_args_list[:3]] == [hub.RECHECK_BATCH, hub.RECHECK_BATCH, 1]
+        assert [socket.closed for socket in sockets[-2:]] == [[], [Close.SESSION_REVOKED]]
 
 
 class TestTasks:
@@ -283,6 +306,17 @@ class TestDraining:
         await draining.drain(spread=0.01)
         assert [socket.closed for socket in sockets] == [[Close.RESTART]] * 5
         assert draining.draining
+
+    @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+    def test_many_sockets_are_spread_over_the_same_time(
+        self, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+    ) -> None:
+        made = hub_of(*(FakeSocket(str(number)) for number in range(2_000)))
+        made.draining = True
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            started = time.monotonic()
+            assert len(runner.run(made._move_clients(0.5))) == 2_000
+        assert 0.4 < time.monotonic() - started < 1.5
 
     async def test_an_operator_drains_this_gateway_only_and_resumes_it(self) -> None:
         socket = FakeSocket("one")

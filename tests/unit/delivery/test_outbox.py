@@ -9,6 +9,8 @@ import pytest
 
 from delivery.gateway.deliveries import delivered
 from delivery.gateway.frames import MAX_FRAMES, Frame, Outbox, Plain
+from delivery.gateway.queue_budget import QueueBudget
+from foundation.kernel.ids import UserId
 
 
 class FakeExtension:
@@ -32,7 +34,7 @@ class FakeExtension:
         assert frame.endswith(payload)
         self.written.append(payload.decode())
 
-    def subscribe(self, on_frame: Callable[[str], bool]) -> None:
+    def subscribe(self, on_frame: Callable[[str], bool], *, grant: Callable[[float], float]) -> None:
         """No frames arrive."""
 
     def frame_handled(self) -> None:
@@ -42,11 +44,19 @@ class FakeExtension:
 class Connection:
     """Records what its outbox writes, through an extension or by `send`."""
 
-    def __init__(self, extension: FakeExtension | None = None) -> None:
+    def __init__(
+        self, extension: FakeExtension | None = None, *, budget: QueueBudget | None = None, user: str = "ada"
+    ) -> None:
         self.extension = extension
         self.sent: list[str] = []
         self.has_overflowed = self.is_broken = False
-        self.outbox = Outbox(self.send, extension=extension, on_overflow=self.on_overflow, on_broken=self.on_broken)
+        self.outbox = Outbox(
+            self.send,
+            extension=extension,
+            resize=(budget or QueueBudget()).open(UserId(user)),
+            on_overflow=self.on_overflow,
+            on_broken=self.on_broken,
+        )
 
     async def send(self, text: str) -> None:
         self.sent.append(text)
@@ -146,3 +156,42 @@ class TestOutbox:
         for _ in range(5):
             connection.outbox.put(Plain(b"x" * 1024 * 1024))
         assert connection.has_overflowed
+
+
+def slow(budget: QueueBudget, user: str = "ada") -> Connection:
+    """Of a client that does not read."""
+    extension = FakeExtension()
+    extension.pause()
+    connection = Connection(extension, budget=budget, user=user)
+    connection.outbox.open_with(Plain(b"connected"))
+    return connection
+
+
+class TestBudget:
+    async def test_the_queues_of_a_user_overflow_together_and_those_of_others_do_not(self) -> None:
+        budget = QueueBudget(per_user=1_000)
+        own, other = [slow(budget) for _ in range(10)], slow(budget, "bob")
+        for connection in (*own, other):
+            connection.outbox.put(Plain(b"x" * 200))
+        assert [connection.has_overflowed for connection in own] == [False] * 4 + [True] * 6
+        assert not other.has_overflowed
+
+    async def test_all_queues_together_are_bounded(self) -> None:
+        budget = QueueBudget(total=1_000)
+        connections = [slow(budget, f"user {number}") for number in range(10)]
+        for connection in connections:
+            connection.outbox.put(Plain(b"x" * 200))
+        assert [connection.has_overflowed for connection in connections] == [False] * 4 + [True] * 6
+
+    async def test_what_was_written_coalesced_or_dropped_is_given_back(self) -> None:
+        budget = QueueBudget()
+        read, left, coalesced = slow(budget), slow(budget), slow(budget)
+        for connection in (read, left, coalesced):
+            for sequence in range(1, 10):
+                connection.outbox.put(message(sequence))
+        left.outbox.close()
+        for connection in (read, coalesced):
+            assert connection.extension is not None
+            connection.extension.resume()
+            await run_tasks()
+        assert (budget._held, dict(budget._held_by)) == (0, {})

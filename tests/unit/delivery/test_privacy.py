@@ -60,6 +60,19 @@ async def test_what_was_read_before_a_change_is_not_kept_after_it() -> None:
         assert not (await settings.of([ADA]))[ADA].read_receipts
 
 
+async def test_what_was_read_is_kept_while_others_change_theirs() -> None:
+    directory = FakeDirectory()
+    settings = settings_of(directory)
+    directory.gate.clear()
+    reading = asyncio.ensure_future(settings.of([ADA]))
+    await asyncio.sleep(0)
+    settings.forget([UserId("bob")])
+    directory.gate.set()
+    await reading
+    await settings.of([ADA])
+    assert (directory.asked, settings._reads) == (1, [])
+
+
 async def test_without_a_notice_they_are_read_again_after_a_while() -> None:
     directory, now = FakeDirectory(), [100.0]
     settings = PrivacySettings(cast(UserDirectory, directory), monotonic=lambda: now[0])

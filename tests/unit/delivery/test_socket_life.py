@@ -1,6 +1,7 @@
 """One socket: when it is overdue, frames behind a token, and the bound on requests in flight."""
 
 import asyncio
+import itertools
 import json
 from datetime import timedelta
 from typing import Any
@@ -9,13 +10,15 @@ from unittest.mock import Mock
 import pytest
 from channels.exceptions import StopConsumer
 
+from chats.errors import ChatNotFound
 from delivery.gateway.closing import Close
 from delivery.gateway.consumer import HEARTBEAT_INTERVAL, GatewayConsumer, GatewayParts
-from delivery.gateway.pace import ConnectPace
+from delivery.gateway.pace import CONNECTIONS, PART, ConnectPace, FramePace
 from delivery.gateway.serving import MAX_REQUESTS_IN_FLIGHT, MAX_SYNCS_AT_ONCE, ConnectionRequests, Services
 from foundation.kernel.caller import Caller
 from foundation.kernel.ids import IdFactory, SessionId, UserId
 from foundation.rest.origins import AllowedOrigins
+from foundation.server.extension import FRAME_BURST, FRAME_RATE
 from foundation.stores.redis.limits import Limit
 from messaging.services.history import Page
 from tests.doubles import SettableClock
@@ -123,6 +126,31 @@ class TestPace:
         await Connection(pace=pace).connect()
 
 
+class TestFramePace:
+    def test_the_connections_of_a_user_share_a_pace_and_each_gets_some(self) -> None:
+        now = [0.0]
+        pace = FramePace(monotonic=lambda: now[0])
+        user, other = UserId("user_ada"), UserId("user_bob")
+        granted = [pace.grant(user, FRAME_BURST) for _ in range(100)]
+        assert granted[0] == FRAME_BURST
+        assert all(granted)
+        assert sum(granted) <= CONNECTIONS * FRAME_BURST
+        assert pace.grant(other, FRAME_BURST) == FRAME_BURST
+        assert pace.grant(user, FRAME_BURST) < 1
+        now[0] = 1.0
+        assert FRAME_RATE * 0.9 < pace.grant(user, FRAME_BURST) <= CONNECTIONS * FRAME_RATE
+
+    def test_the_users_seen_last_are_remembered(self) -> None:
+        pace = FramePace(capacity=1, monotonic=lambda: 0.0)
+        first, second = UserId("user_ada"), UserId("user_bob")
+        assert [pace.grant(user, FRAME_BURST) for user in (first, first, second, first)] == [
+            FRAME_BURST,
+            FRAME_BURST * (CONNECTIONS - 1) / PART,
+            FRAME_BURST,
+            FRAME_BURST,
+        ]
+
+
 class TestOverdue:
     async def test_two_missed_heartbeats(self, connection: Connection) -> None:
         await connection.connect()
@@ -223,6 +251,22 @@ class TestRequestsInFlight:
             await sync(connection, number)
         assert len(connection.pages) == MAX_SYNCS_AT_ONCE
         assert [frame["type"] for frame in await connection.frames()] == ["connected", "error"]
+
+    async def test_syncs_that_are_refused_let_the_next_begin(self, connection: Connection) -> None:
+        await connection.connect()
+        refused = itertools.count()
+
+        def ask(chat_id: str, user_id: str, window: object) -> "asyncio.Future[Page]":
+            if next(refused) < 100:
+                raise ChatNotFound
+            return connection.ask(chat_id, user_id, window)
+
+        connection.parts.services.history.ask = ask  # type: ignore[method-assign]
+        for number in range(101):
+            await sync(connection, number)
+        async with asyncio.timeout(10):
+            while not connection.pages:  # noqa: ASYNC110 - the condition has no event
+                await asyncio.sleep(0)
 
     async def test_a_closed_connection_reads_no_more(self, connection: Connection) -> None:
         await connection.connect()

@@ -58,8 +58,10 @@ class Forwarding:
             await asyncio.sleep(0)
         gate.set()
 
-    def is_due(self, *, active: bool = True, connection: ConnectionId = PHONE, chat: ChatId = CHAT) -> bool:
-        return self.forwarder.is_due(connection, chat, active=active)
+    def is_due(
+        self, *, active: bool = True, connection: ConnectionId = PHONE, user: UserId = ADA, chat: ChatId = CHAT
+    ) -> bool:
+        return self.forwarder.is_due(connection, user, chat, active=active)
 
 
 class TestForwarding:
@@ -85,13 +87,14 @@ class TestForwarding:
             forwarding.now += 1
         assert len(forwarding.forwarder._by_connection[PHONE]) == MAX_CHATS
 
-    def test_a_connection_does_not_escape_the_pace_by_many_chats(self) -> None:
+    def test_nobody_escapes_the_pace_by_many_chats_or_connections(self) -> None:
         forwarding = Forwarding()
         chats = [ChatId(str(number)) for number in range(MAX_CHATS + 1)]
         assert sum(forwarding.is_due(chat=chat) for _ in range(100) for chat in chats) == STARTS.burst
         forwarding.now += 5
         assert sum(forwarding.is_due(chat=chat) for _ in range(100) for chat in chats) == 5
-        assert forwarding.is_due(connection=LAPTOP)
+        assert not forwarding.is_due(connection=LAPTOP)
+        assert forwarding.is_due(connection=LAPTOP, user=UserId("bob"))
 
     def test_what_is_dropped_has_ended_by_itself(self) -> None:
         forwarding, started = Forwarding(), dict[ChatId, float]()

@@ -9,9 +9,9 @@ import pytest
 from chats.errors import ChatNotFound
 from delivery.gateway import watch_queue
 from delivery.gateway.presence import MAX_WATCHED
-from delivery.gateway.watch_queue import BUDGET, MAX_WAITING, WatchQueue
+from delivery.gateway.watch_queue import BUDGET, MAX_WAITING, WatchBudgets, WatchQueue
 from foundation.kernel.errors import Invalid, ParleyError, Unavailable
-from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, ConnectionId, UserId
 from foundation.stores.redis.limits import Limit
 
 
@@ -26,7 +26,7 @@ def chats(count: int) -> list[ChatId]:
 class Watching:
     """A queue, and what it has served. Each is served only while `released` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, budgets: WatchBudgets | None = None, *, connection: str = "phone") -> None:
         self.served: list[tuple[ChatId, int]] = []
         self.errors: list[tuple[ParleyError, ChatId]] = []
         self.released = asyncio.Event()
@@ -34,7 +34,8 @@ class Watching:
         self.started = asyncio.Event()
         self.at_once = self.most_at_once = 0
         self.refusal: Exception | None = None
-        self.queue = WatchQueue(self.watch, on_error=lambda *refused: self.errors.append(refused))
+        charge = (budgets or WatchBudgets()).of(ConnectionId(connection), UserId("ada"))
+        self.queue = WatchQueue(self.watch, charge=charge, on_error=lambda *refused: self.errors.append(refused))
 
     async def watch(self, chat_id: ChatId, user_ids: Collection[UserId]) -> None:
         self.at_once += 1
@@ -86,6 +87,19 @@ async def test_what_is_beyond_the_budget_waits_and_is_served_later(monkeypatch: 
     assert len(watching.served) == 1
     await watching.until_idle()
     assert watching.served == [(chat_id, 10) for chat_id in chats(5)]
+
+
+async def test_the_connections_of_a_user_share_a_budget(monkeypatch: Any) -> None:
+    monkeypatch.setattr(watch_queue, "USER_BUDGET", Limit("watched-by-user", rate=1e-9, burst=2 * BUDGET.burst))
+    budgets = WatchBudgets()
+    watching = [Watching(budgets, connection=str(number)) for number in range(10)]
+    for each in watching:
+        each.queue.put(ChatId("group"), users(MAX_WATCHED))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert sum(len(each.served) for each in watching) == 2 * BUDGET.burst // MAX_WATCHED
+    for each in watching:
+        each.queue.close()
 
 
 async def test_the_end_of_a_watch_costs_nothing(monkeypatch: Any) -> None:

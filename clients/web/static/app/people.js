@@ -1,6 +1,8 @@
 /** A cache of display names by user id, and of the other member of each direct chat. Kept in `storage`. */
 
 const KEY = "parley.people";
+/** The drafts that wait to be sent need room in the same storage. */
+const MAX_STORED = 3_000;
 
 export class People extends EventTarget {
   #session;
@@ -44,6 +46,7 @@ export class People extends EventTarget {
     let changed = false;
     for (const { user_id: id, display_name: name } of users) {
       changed ||= this.#names.get(id) !== name;
+      this.#names.delete(id); // the map is in the order in which names were learned
       this.#names.set(id, name);
     }
     if (changed) this.#save();
@@ -68,8 +71,13 @@ export class People extends EventTarget {
   }
 
   #save() {
-    const stored = { names: Object.fromEntries(this.#names), partners: Object.fromEntries(this.#partners) };
-    this.#storage.setItem(KEY, JSON.stringify(stored));
+    const newest = (map) => Object.fromEntries([...map].slice(-MAX_STORED));
+    const stored = { names: newest(this.#names), partners: newest(this.#partners) };
+    try {
+      this.#storage.setItem(KEY, JSON.stringify(stored));
+    } catch {
+      // A storage that is full: names are fetched again after a reload.
+    }
     this.dispatchEvent(new Event("change"));
   }
 }

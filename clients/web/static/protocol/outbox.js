@@ -51,7 +51,11 @@ export class Outbox {
 
   /** Keep a draft; returns it with its state. */
   add(draft) {
-    this.#storage?.setItem(this.#prefix + draft.clientMessageId, JSON.stringify(draft));
+    try {
+      this.#storage?.setItem(this.#prefix + draft.clientMessageId, JSON.stringify(draft));
+    } catch {
+      // A storage that is full: the draft is sent, and lost if the page is closed before that.
+    }
     this.#drafts.set(draft.clientMessageId, { ...draft, attempts: 0, state: "sending" });
     return this.#drafts.get(draft.clientMessageId);
   }

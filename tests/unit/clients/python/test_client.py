@@ -62,6 +62,18 @@ class TestReconnecting:
             await asyncio.wait_for(ada.send("chat", "hi"), 10)
         assert failures == []
 
+    async def test_a_server_that_was_away_for_hours_is_found_again(self) -> None:
+        failures = iter(range(1_100))
+
+        async def token() -> str:
+            if next(failures, None) is not None:
+                raise ConnectionError("the server is away")
+            return "t"
+
+        async with server(acknowledge) as url, client(url, token=token, longest_pause=0.0) as ada:
+            async with asyncio.timeout(10):
+                await ada.connected.wait()
+
 
 class TestSync:
     async def test_an_answer_that_brings_nothing_is_asked_for_again_later(

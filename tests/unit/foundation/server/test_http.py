@@ -41,6 +41,9 @@ class Server:
 
     protocol_disconnected = protocol_connected
 
+    def log_action(self, *details: Any) -> None:
+        """daphne's name."""
+
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         self.scopes.append(scope)
         return SimpleNamespace(put_nowait=lambda event: None)
@@ -125,6 +128,47 @@ class TestRequests:
         channel.dataReceived(line + b"a" * 70_000 + end)
         assert channel.transport.value().startswith(b"HTTP/1.1 400 ")
         assert server.scopes == []
+
+    @pytest.mark.parametrize("line", [b"X: \x0b", b"Upgrade: websocket\r\nSec-WebSocket-Protocol: \xff"])
+    def test_of_malformed_ones_a_connection_gets_one_answer(self, line: bytes) -> None:
+        channel = accept(Server())
+        assert channel is not None
+        channel.dataReceived((b"GET / HTTP/1.1\r\nHost: a\r\n" + line + b"\r\n\r\n") * 9)
+        answer = channel.transport.value()
+        assert answer.count(b"HTTP/1.1 400 ") == answer.count(b"HTTP/1.1 ") == 1
+        assert b"\r\nConnection: close\r\n" in answer
+        assert channel.transport.disconnecting
+
+    def test_one_whose_content_type_has_thousands_of_parameters_reaches_no_application(self) -> None:
+        server = Server(connections=2)
+        for kind, expected in {b"a/b; c=d": None, b"a/b" + b";a=b" * 4_000: 400}.items():
+            channel = accept(server)
+            assert channel is not None
+            channel.dataReceived(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Type: " + kind + b"\r\n\r\n")
+            assert status(channel) == expected
+        assert len(server.scopes) == 1
+
+    def test_a_pipelined_one_waits_until_the_client_reads(self) -> None:
+        server = Server()
+        channel = accept(server)
+        assert channel is not None
+        channel.dataReceived(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+        channel.pauseProducing()
+        finish(channel)
+        assert len(server.scopes) == 1
+        assert channel.transport.producerState == "paused"
+        channel.resumeProducing()
+        assert len(server.scopes) == 2
+        assert channel.transport.producerState == "producing"
+        finish(channel)
+        assert len(server.scopes) == 3
+
+
+def finish(channel: ParleyChannel) -> None:
+    """Send the whole answer to the request that is being served."""
+    request = channel.requests[0]
+    request.handle_reply({"type": "http.response.start", "status": 200, "headers": []})
+    request.handle_reply({"type": "http.response.body", "body": b"answer"})
 
 
 class TestAnswersWithoutAnApplication:

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from foundation.server.autobahn import FastFlowControl, FastSocket
+from foundation.server.extension import FRAME_BURST, FRAME_RATE
 from foundation.server.sockets import (
     BYTES_PER_TOKEN,
     CLOSE_TIMEOUT,
     CLOSED_BURST,
-    FRAME_BURST,
-    FRAME_RATE,
     MAX_FRAMES_AHEAD,
+    PAUSE_WITHOUT_GRANT,
     FlowControl,
     ParleySocket,
 )
@@ -84,8 +84,13 @@ class Transport(StringTransport):
 def opened(kind: type[ParleySocket], transport: Transport | None = None) -> Any:
     """A socket as it is when the application has accepted its client."""
     socket = handshaken(kind, transport)
-    socket.accept_bursts()
+    socket.accept_bursts(everything)
     return socket
+
+
+def everything(wanted: float) -> float:
+    """Grants what is asked for."""
+    return wanted
 
 
 def handshaken(kind: type[ParleySocket], transport: Transport | None = None) -> Any:
@@ -224,7 +229,7 @@ class TestReading:
     async def test_by_the_public_interfaces_frames_are_events_though_the_application_has_subscribed(self) -> None:
         socket = opened(ParleySocket)
         handled: list[str] = []
-        FlowControl(socket).subscribe(handling(handled))
+        FlowControl(socket).subscribe(handling(handled), grant=everything)
         socket.dataReceived(frame(b"one") + frame(b"two"))
         assert (handled, texts(socket)) == ([], ["one", "two"])
 
@@ -298,6 +303,27 @@ class TestThePace:
         assert not socket.transport.is_paused
 
     @BOTH_KINDS
+    def test_a_client_that_is_granted_nothing_is_not_read_until_it_is(self, kind: type[ParleySocket]) -> None:
+        left = [10.5]
+
+        def grant(wanted: float) -> float:
+            granted, left[0] = min(wanted, left[0]), max(0.0, left[0] - wanted)
+            return granted
+
+        socket = handshaken(kind)
+        socket.accept_bursts(grant)
+        counting = Counting(socket)
+        socket.dataReceived(PING * 20)
+        for _ in range(3):
+            REACTOR.advance(PAUSE_WITHOUT_GRANT)
+        assert counting.parsed == 10
+        assert socket.transport.is_paused
+        left[0] = 1_000.0
+        REACTOR.advance(PAUSE_WITHOUT_GRANT)
+        assert counting.parsed == 20
+        assert not socket.transport.is_paused
+
+    @BOTH_KINDS
     def test_a_payload_counts_by_its_bytes_also_one_without_end(self, kind: type[ParleySocket]) -> None:
         socket = opened(kind)
         socket.dataReceived(b"\x81\xff" + (1 << 40).to_bytes(8) + b"mask")
@@ -315,7 +341,7 @@ class TestThePace:
     ) -> None:
         socket = handshaken(kind)
         if is_closing:
-            socket.accept_bursts()
+            socket.accept_bursts(everything)
             socket.serverClose(4401)
         counting = Counting(socket)
         socket.dataReceived(PING * 10_000)
@@ -452,14 +478,14 @@ class TestFastReading:
     async def test_a_subscribed_application_gets_frames_as_they_arrive(self) -> None:
         reader = opened(Reader)
         handled: list[str] = []
-        FastFlowControl(reader).subscribe(handling(handled))
+        FastFlowControl(reader).subscribe(handling(handled), grant=everything)
         reader.dataReceived(frame(b"one") + frame(b"two"))
         assert (handled, texts(reader)) == (["one", "two"], [])
 
     async def test_a_frame_that_it_does_not_handle_waits_and_no_other_overtakes_it(self) -> None:
         reader = opened(Reader)
         handled: list[str] = []
-        FastFlowControl(reader).subscribe(handling(handled, but="wait"))
+        FastFlowControl(reader).subscribe(handling(handled, but="wait"), grant=everything)
         reader.dataReceived(frame(b"one") + frame(b"wait") + frame(b"behind"))
         assert (handled, texts(reader)) == (["one", "wait"], ["wait", "behind"])
         reader.dataReceived(frame(b"after"))
@@ -468,7 +494,7 @@ class TestFastReading:
     async def test_one_client_does_not_delay_the_others_with_many_frames_at_once(self) -> None:
         reader = opened(Reader)
         handled: list[str] = []
-        FastFlowControl(reader).subscribe(handling(handled))
+        FastFlowControl(reader).subscribe(handling(handled), grant=everything)
         reader.dataReceived(frame(b"x") * (MAX_FRAMES_AHEAD + 3))
         assert (len(handled), len(texts(reader))) == (MAX_FRAMES_AHEAD, 3)
 
