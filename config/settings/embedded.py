@@ -31,6 +31,8 @@ SECRET_KEY = env.text("SECRET_KEY") or _local_secret()
 JWT_KEYS = env.key_ring("JWT_KEYS", env.text("JWT_KEYS")) or {"local": SECRET_KEY}
 SMS_BACKEND = env.one_of("SMS_BACKEND", ("file", "sns", "webhook"), "file")
 ALLOWED_HOSTS = env.listed("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+# Tests and benchmarks open many sockets of one user.
+MAX_CONNECTIONS_PER_USER = env.whole("MAX_CONNECTIONS_PER_USER", 1000)
 ALLOWED_ORIGINS = ALLOWED_ORIGINS or ["http://127.0.0.1:*", "http://localhost:*"]
 
 env.require_no_problem()
