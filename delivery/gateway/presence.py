@@ -1,7 +1,7 @@
 """Presence for the connections that watch it: what they see at first, then every change within ten seconds.
 
 What each connection was shown last is remembered, and it is sent the differences: a change that could not be sent is
-sent by the next round. Gateways read the keys of watched users: there is no index of watchers, and nothing to lose
+sent by the next refresh. Gateways read the keys of watched users: there is no index of watchers, and nothing to lose
 with Redis.
 """
 
@@ -21,11 +21,11 @@ from foundation.kernel.ids import ChatId, ConnectionId, UserId
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 10.0
+REFRESH_EVERY = 10.0
 RECHECK_AFTER = 300.0
 MAX_WATCHED = 200
 WATCHERS_PER_TURN = 500
-# Keys that a round reads again, at most and about; those that were read the longest ago come first.
+# Keys that a refresh reads again, at most and about; those that were read the longest ago come first.
 RECHECKED_KEYS = 1_000
 
 
@@ -62,9 +62,9 @@ class PresenceWatchers:
         self._counts: Tally[UserId] = Tally()
         # When the memberships of each list were read, the longest ago first.
         self._checked_at: OrderedDict[tuple[ConnectionId, ChatId], float] = OrderedDict()
-        # Shown since the round began: what the round has read of them may be older.
+        # Shown since the refresh began: what it has read of them may be older.
         self._just_shown: dict[ConnectionId, set[UserId]] = {}
-        # Their settings have changed since the last round.
+        # Their settings have changed since the last refresh.
         self._changed_settings: set[UserId] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -120,7 +120,7 @@ class PresenceWatchers:
                 self._replace(connection_id, watcher, chat_id, kept)
 
     def privacy_changed(self, user_ids: Collection[UserId]) -> None:
-        """Show these users, and what they watch, again in the next round."""
+        """Show these users, and what they watch, again with the next refresh."""
         if self._watchers:
             self._changed_settings.update(user_ids)
 
@@ -140,7 +140,7 @@ class PresenceWatchers:
         else:
             self._watchers.pop(connection_id, None)
         if self._watchers and self._task is None:
-            self._task = asyncio.ensure_future(self._look_while_watched())
+            self._task = asyncio.ensure_future(self._refresh_while_watched())
 
     def _uncount(self, user_ids: Iterable[UserId]) -> None:
         for user_id in user_ids:
@@ -148,11 +148,11 @@ class PresenceWatchers:
             if not self._counts[user_id]:
                 del self._counts[user_id]
 
-    async def _look_while_watched(self) -> None:
+    async def _refresh_while_watched(self) -> None:
         while self._watchers:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(REFRESH_EVERY)
             try:
-                await self.look()
+                await self.refresh()
                 await self._recheck()
             except Unavailable as error:
                 log.info("presence is not read: %s", error.detail)
@@ -161,46 +161,48 @@ class PresenceWatchers:
         self._changed_settings.clear()
         self._task = None
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read who is online, and send each watcher the differences to what it was shown."""
         self._just_shown = {}
         changed, self._changed_settings = self._changed_settings, set()
         try:
-            look = _Look(await self._presence.visible_among(list(self._counts)), changed)
+            snapshot = _Snapshot(await self._presence.visible_among(list(self._counts)), changed)
             connection_ids = list(self._watchers)
             for start in range(0, len(connection_ids), WATCHERS_PER_TURN):
-                await self._show_differences(connection_ids[start : start + WATCHERS_PER_TURN], look)
+                await self._show_differences(connection_ids[start : start + WATCHERS_PER_TURN], snapshot)
                 await asyncio.sleep(0)
         except BaseException:
             self._changed_settings |= changed
             raise
 
-    async def _show_differences(self, connection_ids: Collection[ConnectionId], look: "_Look") -> None:
-        news = {each: found for each in connection_ids if (found := self._differences(each, look))}
+    async def _show_differences(self, connection_ids: Collection[ConnectionId], snapshot: "_Snapshot") -> None:
+        news = {each: found for each in connection_ids if (found := self._differences(each, snapshot))}
         if not news:
             return
         settings = await self._privacy.of({self._watchers[each].user_id for each in news})
-        unread = set().union(*news.values()) - look.visible - look.absent.keys()
-        look.absent |= await self._presence.last_seen_of(unread)
+        unread = set().union(*news.values()) - snapshot.visible - snapshot.absent.keys()
+        snapshot.absent |= await self._presence.last_seen_of(unread)
         for connection_id, user_ids in news.items():
-            # Of what has changed during the reads, the next round sends what is left.
-            for user_id in user_ids & self._differences(connection_id, look):
+            # Of what has changed during the reads, the next refresh sends what is left.
+            for user_id in user_ids & self._differences(connection_id, snapshot):
                 watcher = self._watchers[connection_id]
                 if settings[watcher.user_id].show_presence:
-                    watcher.show(Status(user_id, is_online=True) if user_id in look.visible else look.absent[user_id])
-                elif user_id in watcher.online or watcher.user_id in look.changed_settings:
+                    watcher.show(
+                        Status(user_id, is_online=True) if user_id in snapshot.visible else snapshot.absent[user_id]
+                    )
+                elif user_id in watcher.online or watcher.user_id in snapshot.changed_settings:
                     watcher.show(Status(user_id))
 
-    def _differences(self, connection_id: ConnectionId, look: "_Look") -> set[UserId]:
+    def _differences(self, connection_id: ConnectionId, snapshot: "_Snapshot") -> set[UserId]:
         """Whom this connection may have to be shown again."""
         watcher = self._watchers.get(connection_id)
         if watcher is None:
             return set()
         watched = watcher.watched()
-        if watcher.user_id in look.changed_settings:
+        if watcher.user_id in snapshot.changed_settings:
             return watched
-        differing = (watched & look.visible) ^ watcher.online
-        return (differing - self._just_shown.get(connection_id, set())) | (watched & look.changed_settings)
+        differing = (watched & snapshot.visible) ^ watcher.online
+        return (differing - self._just_shown.get(connection_id, set())) | (watched & snapshot.changed_settings)
 
     async def _recheck(self) -> None:
         """Read memberships and settings again that were read long ago: a notice of a change may have been lost."""
@@ -225,8 +227,8 @@ class PresenceWatchers:
 
 
 @dataclass(slots=True)
-class _Look:
-    """What a round has read: who is online and shows it, and the others as they were asked for."""
+class _Snapshot:
+    """What a refresh has read: who is online and shows it, and the others as they were asked for."""
 
     visible: set[UserId]
     changed_settings: set[UserId]

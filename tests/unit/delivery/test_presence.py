@@ -24,7 +24,7 @@ CAROL = UserId("carol")
 
 
 class FakePresence:
-    """Settings too. `fails` is how many reads of `last_seen` fail; `on_visible` is called in the midst of a round."""
+    """Settings too. `fails` is how many reads of `last_seen` fail; `on_visible` is called during a refresh."""
 
     def __init__(self) -> None:
         self.online: set[UserId] = set()
@@ -97,7 +97,7 @@ class Watching:
 
 @pytest.fixture
 def watching(monkeypatch: Any) -> Watching:
-    monkeypatch.setattr(presence, "LOOK_EVERY", 3600.0)
+    monkeypatch.setattr(presence, "REFRESH_EVERY", 3600.0)
     return Watching()
 
 
@@ -106,14 +106,14 @@ async def test_the_status_is_sent_at_once_and_later_only_what_changes(watching: 
     assert watching.sent == [(BOB, "offline")]  # Eve is not in the chat
     for online in (set(), {BOB}, {BOB}, set[UserId]()):
         watching.presence.online = online
-        await watching.watchers.look()
+        await watching.watchers.refresh()
     assert watching.sent[1:] == [(BOB, "online"), (BOB, "offline")]
 
 
 async def test_what_was_sent_at_once_is_no_change(watching: Watching) -> None:
     watching.presence.online = {BOB}
     await watching.watch(BOB)
-    await watching.watchers.look()
+    await watching.watchers.refresh()
     assert watching.sent == [(BOB, "online")]
 
 
@@ -121,7 +121,7 @@ async def test_a_change_that_another_watcher_was_shown_at_once_is_a_change_for_t
     await watching.watch(BOB)
     watching.presence.online = {BOB}
     await watching.watch_as_carol(BOB)
-    await watching.watchers.look()
+    await watching.watchers.refresh()
     assert watching.sent == [(BOB, "offline"), (BOB, "online")]
     assert watching.sent_to_carol == [(BOB, "online")]
 
@@ -132,8 +132,8 @@ async def test_a_change_that_could_not_be_sent_is_sent_by_the_next_round(watchin
     watching.presence.online = set()
     watching.presence.fails = 1
     with pytest.raises(Unavailable):
-        await watching.watchers.look()
-    await watching.watchers.look()
+        await watching.watchers.refresh()
+    await watching.watchers.refresh()
     assert watching.sent == [(BOB, "online"), (BOB, "offline")]
 
 
@@ -147,7 +147,7 @@ async def test_who_is_shown_in_the_midst_of_a_round_is_not_gone(watching: Watchi
 
     watching.presence.on_visible = watch_bob
     for _ in range(2):
-        await watching.watchers.look()
+        await watching.watchers.refresh()
     assert [status for user_id, status in watching.sent if user_id == BOB] == ["online"]
 
 
@@ -158,7 +158,7 @@ async def test_who_begins_to_hide_sees_everybody_go_and_sees_them_again_afterwar
         watching.presence.hiding = hiding
         watching.watchers.privacy_changed({ADA})
         for _ in range(2):
-            await watching.watchers.look()
+            await watching.watchers.refresh()
     assert watching.sent == [(BOB, "online"), (BOB, "offline"), (BOB, "online")]
 
 
@@ -168,9 +168,9 @@ async def test_who_is_away_and_begins_to_hide_is_shown_again_without_the_time(wa
     watching.watchers.privacy_changed({BOB})
     watching.presence.fails = 1
     with pytest.raises(Unavailable):
-        await watching.watchers.look()
+        await watching.watchers.refresh()
     for _ in range(2):
-        await watching.watchers.look()
+        await watching.watchers.refresh()
     assert watching.sent == [(BOB, "offline"), (BOB, "offline")]
 
 
@@ -180,7 +180,7 @@ async def test_a_lost_notice_of_a_viewer_who_hides_is_made_up_for(watching: Watc
     watching.presence.hiding = {ADA}
     watching.now += presence.RECHECK_AFTER + 1
     await watching.watchers._recheck()
-    await watching.watchers.look()
+    await watching.watchers.refresh()
     assert watching.sent == [(BOB, "online"), (BOB, "offline")]
 
 
@@ -226,7 +226,7 @@ async def test_who_left_the_chat_neither_sees_nor_is_seen(watching: Watching, go
     await watching.watch(BOB)
     watching.watchers.member_left(CHAT, gone)
     watching.presence.online = {BOB}
-    await watching.watchers.look()
+    await watching.watchers.refresh()
     assert watching.sent == [(BOB, "offline")]
 
 
