@@ -90,15 +90,7 @@ def policies(tables: Sequence[str], access: Access) -> Resources:
             "staff's commands: the access patterns of all apps and offline scans",
             [*_items(access.staff), allow(_named(DESCRIBING), every_table)],
         ),
-        "MigratorPolicy": policy(
-            "migrator: create_tables, check_schema",
-            [
-                allow(
-                    _named(MIGRATION),
-                    [sub(f"{_TABLES_ARN}/${{TablePrefix}}*"), sub(f"{_TABLES_ARN}/{RESTORED}${{TablePrefix}}*")],
-                )
-            ],
-        ),
+        "MigratorPolicy": policy("migrator: create_tables, check_schema", [allow(_named(MIGRATION), every_table)]),
         **kafka_policies(),
     }
 
