@@ -1,14 +1,16 @@
 """The admin site: its pages, who may enter, and the second factor."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -20,10 +22,11 @@ from django.views.decorators.csrf import csrf_protect
 from django_otp import login as verify_login
 from django_otp import user_has_device
 
+from foundation.kernel.errors import NotFound
 from staff.assembly import StaffServices
 from staff.pages.accounts import AccountAdmin
 from staff.pages.audit import AuditPage
-from staff.pages.base import StaffPage
+from staff.pages.base import StaffPage, not_permitted, show_problem
 from staff.pages.chats import ChatPage
 from staff.pages.connections import ConnectionsPage
 from staff.pages.engines import EnginesPage
@@ -83,6 +86,20 @@ class StaffSite(AdminSite):
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().each_context(request), "may_enrol": may_enrol(request.user)}
+
+    def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
+        """Whoever may not see a page of Django's, or asks for one that does not exist, gets a page too."""
+
+        @wraps(view)
+        def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return view(request, *args, **kwargs)
+            except PermissionDenied:
+                return show_problem(self, request, not_permitted())
+            except Http404:
+                return show_problem(self, request, NotFound("There is no page at this address."))
+
+        return super().admin_view(shown, cacheable)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         pages = [

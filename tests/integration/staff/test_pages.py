@@ -380,6 +380,18 @@ class TestEveryPage:
         kind = ContentType.objects.get(app_label="staff", model="staff")
         assert client.get(f"/admin/r/{kind.pk}/1/").status_code == 404
 
+    def test_a_page_that_is_refused_or_does_not_exist_is_a_page_that_leads_on(self, site: Site) -> None:
+        client = site.client("support")
+        for path, status in {"/admin/auth/user/": 403, "/admin/engines/": 403, "/admin/nosuch/": 404}.items():
+            answer = client.get(path)
+            assert (answer.status_code, answer["Content-Type"]) == (status, "text/html; charset=utf-8"), path
+            assert re.search(r'class="errornote">[^<]+</p>\s*<p><a href="/admin/', answer.content.decode()), path
+
+    def test_what_cannot_be_done_leads_back_to_where_it_was_asked_for(self, site: Site) -> None:
+        client = site.client("operator")
+        refused = client.post(site.person_page, {"action": "erase", "reason": "x", "confirm": "yes"})
+        assert f'<a href="{site.person_page}">Back to the page</a>' in refused.content.decode()
+
     def test_the_audit_log_cannot_be_changed(self, site: Site) -> None:
         client = site.client(is_superuser=True)
         assert client.post("/admin/audit/", {"action": "delete", "reason": "x"}).status_code == 405
