@@ -309,6 +309,17 @@ class TestChats:
         act(client, site, "read")
         assert "\N{THUMBS UP SIGN}" in client.get(site.chat_page).content.decode()
 
+    def test_people_are_named(self, site: Site) -> None:
+        page = site.client("support").get(site.chat_page).content.decode()
+        name = site.web.accounts.records.get(site.ada).display_name
+        assert f'<a href="{site.person_page}">{name}</a><br><code>{site.ada}</code>' in page
+        assert f'<a href="{site.person_page}" title="{site.ada}">{name}</a>' in page
+
+    def test_a_deleted_message_is_shown_as_such(self, site: Site) -> None:
+        client = client_of(site, "moderator")
+        act(client, site, "delete_entry")
+        assert '<td class="staff-content">deleted</td>' in client.get(site.chat_page).content.decode()
+
     def test_a_moderator_deletes_a_message_for_everybody(self, site: Site) -> None:
         client = client_of(site, "moderator")
         assert act(client, site, "delete_entry").status_code == 302
