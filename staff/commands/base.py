@@ -94,18 +94,20 @@ class StaffCommand(LookCommand):
         self, options: Mapping[str, Any], *, action: str, target: str, details: Mapping[str, Any] | None = None
     ) -> Iterator[None]:
         """Enter the act in the audit log before it is done. Without the log, nothing is done."""
-        act = Act(command_actor(options["actor"]), action, target, self._reason(options, action), details or {})
+        reason = self.reason(options) or f"manage.py {action}"
+        act = Act(command_actor(options["actor"]), action, target, reason, details or {})
         with recorded(act):
             yield
 
-    def _reason(self, options: Mapping[str, Any], action: str) -> str:
-        if not options["reason"] and sys.stdin.isatty() and not options["yes"]:
-            options = {**options, "reason": self._ask("Why? ")}
-        return options["reason"] or f"manage.py {action}"
+    def reason(self, options: Mapping[str, Any]) -> str:
+        """What `--reason` says, or else a terminal; empty without both."""
+        if options["reason"] or options["yes"] or not sys.stdin.isatty():
+            return options["reason"] or ""
+        return self._ask("Why? ")
 
     def _ask(self, question: str) -> str:
         """What is typed; nothing at the end of the input."""
-        self.stderr.write(question, ending="")
+        self.stderr.write(question, style_func=str, ending="")  # An error is red, a question is not.
         try:
             return input().strip()
         except EOFError:

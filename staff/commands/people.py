@@ -72,10 +72,11 @@ class OrderedCommand(PersonCommand, StaffCommand):
     """A command that needs a reason."""
 
     def order(self, options: Mapping[str, Any]) -> Order:
-        """Raises `CommandError` without a reason."""
-        if not (options["reason"] or "").strip():
+        """Raises `CommandError` without a reason, which a terminal is asked for."""
+        reason = self.reason(options)
+        if not reason.strip():
             raise CommandError("Say why with --reason: it goes into the audit log.", returncode=COULD_NOT_LOOK)
-        return Order(by=command_actor(options["actor"]), reason=options["reason"])
+        return Order(by=command_actor(options["actor"]), reason=reason)
 
 
 class ChangePersonCommand(OrderedCommand):
@@ -86,8 +87,9 @@ class ChangePersonCommand(OrderedCommand):
     done: str
 
     def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        order = self.order(options)
         self.confirm(options, self.question.format(name=user.display_name, user_id=user.user_id))
-        changed, more = self.change(services.people, user, self.order(options))
+        changed, more = self.change(services.people, user, order)
         self.report(options, self.done.format(user_id=user.user_id, **more), changed, **more)
 
     def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:

@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError
 from foundation.stores.errors import StoreUnavailable
 from staff.commands.base import COULD_NOT_LOOK, FOUND, StaffCommand
 from staff.commands.drain import DrainCommand
+from staff.commands.people import SuspendCommand
 from staff.findings import Finding, Report
 
 OPTIONS: dict[str, Any] = {"yes": False, "json": False, "actor": None, "reason": None}
@@ -61,6 +62,19 @@ class TestPrompts:
         terminal.write("y\n")
         terminal.seek(0)
         command.confirm(OPTIONS, "Sure?")
+
+    def test_a_question_does_not_look_like_an_error(self, terminal: StringIO) -> None:
+        command = Command(stdout=StringIO(), stderr=StringIO(), force_color=True)
+        terminal.write("y\n")
+        terminal.seek(0)
+        command.confirm(OPTIONS, "Sure?")
+        assert command.stderr._out.getvalue() == "Sure? [y/N] "  # type: ignore[attr-defined]
+
+    def test_a_terminal_is_asked_for_the_reason_that_a_command_needs(self, terminal: StringIO) -> None:
+        terminal.write("spam\n")
+        terminal.seek(0)
+        command = SuspendCommand(stdout=StringIO(), stderr=StringIO())
+        assert command.order({**OPTIONS, "actor": "grace"}).reason == "spam"
 
     def test_with_yes_or_without_a_terminal_nobody_is_asked(
         self, command: StaffCommand, monkeypatch: pytest.MonkeyPatch
