@@ -17,7 +17,7 @@ from accounts.errors import UserNotFound
 from staff.assembly import StaffServices
 from staff.commands.base import COULD_NOT_LOOK, LookCommand, StaffCommand
 from staff.services.audit_log import command_actor
-from staff.services.export import describe_session, describe_user
+from staff.services.export import describe_chat, describe_session, describe_user
 from staff.services.people import Order, People
 
 NO_SUCH_PERSON = 1
@@ -57,13 +57,18 @@ class ShowPersonCommand(PersonCommand):
     def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
         sessions = [describe_session(each) for each in services.people.list_sessions(user.user_id)]
         connections = [each.connection_id for each in services.gateways.connections_of(user.user_id)]
-        chats = [chat.to_json() for chat in services.people.list_chats(user.user_id)]
+        chats = [describe_chat(each) for each in services.people.list_inbox(user.user_id)]
         state = "suspended" if user.suspended_at else "active"
         lines = [
             f"{user.display_name}  {user.phone_number}  {user.user_id}  {state}",
             *(f"session {each['session_id']}  {each['device_id']}  since {each['created_at']}" for each in sessions),
             *(f"connection {each}" for each in connections),
-            *(f"chat {each['chat_id']}  {each['name'] or 'direct'}  {each['role']}" for each in chats),
+            *(
+                f"chat {each['chat_id']}  {each['name'] or 'direct'}  {each['role']}  latest {each['last_sequence']}, "
+                f"received up to {each['last_acked_sequence']}, read up to {each['last_read_sequence']}, "
+                f"{each['unread_count']} unread"
+                for each in chats
+            ),
         ]
         self.report(options, "\n".join(lines), user, sessions=sessions, connections=connections, chats=chats)
 
