@@ -14,6 +14,7 @@ from django.views import View
 from foundation.kernel.errors import Forbidden, Invalid, Malformed, NotFound, ParleyError, Unavailable
 from foundation.rest.problems import status_of
 from foundation.rest.views import given
+from foundation.stores.errors import EventLogUnavailable
 from staff.assembly import StaffServices
 from staff.permissions import NAMES
 from staff.services.people import Order
@@ -71,7 +72,9 @@ class StaffPage(View):
 def show_problem(site: "StaffSite", request: HttpRequest, error: ParleyError) -> HttpResponseBase:
     """A page that says what is wrong and leads on."""
     next_url, next_label = _next_step(request, error)
-    context = {"title": error.title, "detail": error.detail, "next_url": next_url, "next_label": next_label}
+    # Kafka's title is for whoever has sent a message.
+    title = Unavailable.title if isinstance(error, EventLogUnavailable) else error.title
+    context = {"title": title, "detail": error.detail, "next_url": next_url, "next_label": next_label}
     return TemplateResponse(
         request, "staff/problem.html", {**site.each_context(request), **context}, status=status_of(error)
     )

@@ -18,12 +18,13 @@ from config.wiring.staff import staff_services_of
 from delivery.domain import Mark
 from delivery.stores.gateways import GatewayDirectory
 from foundation.kernel.ids import UserId
-from foundation.stores.errors import StoreUnavailable
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from messaging.domain import Action, Draft, Kind
 from messaging.services.committer import SendRateLimiter
 from staff.models import AuditRecord
 from staff.services import erasure
 from staff.services.audit.auditor import AuditScope
+from staff.services.chat_check import ChatCheck
 from tests.integration.staff.site import Site, populated
 
 ANYBODY = ("nobody", "support", "moderator", "operator")
@@ -344,6 +345,16 @@ class TestChats:
         monkeypatch.setattr(site.web.messaging.committer, "_limiter", limiter)
         assert act(client_of(site, "moderator"), site, "delete_entry").status_code == 302
         assert AuditRecord.objects.filter(action="delete_entry_failed").count() == 0
+
+    def test_a_check_without_kafka_says_so_and_not_that_something_is_stored(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: object, **__: object) -> None:
+            raise EventLogUnavailable("Kafka does not answer")
+
+        monkeypatch.setattr(ChatCheck, "run", away)
+        answer = act(client_of(site, "operator"), site, "check")
+        assert (answer.status_code, "Stored" in answer.content.decode()) == (503, False)
 
     def test_an_operator_checks_a_chat_against_itself_and_kafka(self, site: Site) -> None:
         answer = act(client_of(site, "operator"), site, "check")
