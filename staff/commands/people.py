@@ -14,6 +14,7 @@ from django.core.management.base import CommandError
 
 from accounts.domain import User
 from accounts.errors import UserNotFound
+from foundation.kernel.errors import Unavailable
 from staff.assembly import StaffServices
 from staff.commands.base import COULD_NOT_LOOK, LookCommand, StaffCommand
 from staff.services.audit_log import command_actor
@@ -52,17 +53,22 @@ class PersonCommand(LookCommand):
 
 
 class ShowPersonCommand(PersonCommand):
-    help = "Show a person: account, sessions, open connections, chats with marks."
+    help = "Show a person: account, sessions, open connections (in JSON null while Redis is away), chats with marks."
 
     def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
         sessions = [describe_session(each) for each in services.people.list_sessions(user.user_id)]
-        connections = [each.connection_id for each in services.gateways.connections_of(user.user_id)]
+        connections, problem = None, ""
+        try:
+            connections = [each.connection_id for each in services.gateways.connections_of(user.user_id)]
+        except Unavailable as error:
+            problem = error.detail
         chats = [describe_chat(each) for each in services.people.list_inbox(user.user_id)]
         state = "suspended" if user.suspended_at else "active"
         lines = [
             f"{user.display_name}  {user.phone_number}  {user.user_id}  {state}",
             *(f"session {each['session_id']}  {each['device_id']}  since {each['created_at']}" for each in sessions),
-            *(f"connection {each}" for each in connections),
+            *(f"connection {each}" for each in connections or ()),
+            *([f"connections are not known: {problem}"] if problem else []),
             *(
                 f"chat {each['chat_id']}  {each['name'] or 'direct'}  {each['role']}  latest {each['last_sequence']}, "
                 f"received up to {each['last_acked_sequence']}, read up to {each['last_read_sequence']}, "
