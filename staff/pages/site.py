@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils.decorators import method_decorator
@@ -159,3 +159,16 @@ class StaffSite(AdminSite):
             "qr_code": mark_safe(qr_code(device.config_url)),  # noqa: S308
         }
         return TemplateResponse(request, "staff/totp.html", context)
+
+
+def show_expired_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """For a form without the browser's token: another tab has logged in or out since, or another site sent it."""
+    context = {
+        "site_header": StaffSite.site_header,
+        "site_title": StaffSite.site_title,
+        "title": "This page is out of date",
+        "detail": "You have logged in or out since it was loaded, or the browser takes no cookies. Nothing was done.",
+        "next_url": request.get_full_path(),
+        "next_label": "Load the page again",
+    }
+    return render(request, "staff/problem.html", context, status=HTTPStatus.FORBIDDEN)

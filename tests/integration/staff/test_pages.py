@@ -421,5 +421,7 @@ class TestEveryPage:
     def test_a_request_from_another_site_is_refused(self, site: Site) -> None:
         client = site.client("moderator")
         client.handler.enforce_csrf_checks = True
-        assert act(client, site, "suspend").status_code == 403
+        answer = act(client, site, "suspend")
+        assert answer.status_code == 403
+        assert f'<a href="{site.person_page}">Load the page again</a>' in answer.content.decode()
         assert site.web.accounts.records.get(UserId(site.ada)).suspended_at is None
