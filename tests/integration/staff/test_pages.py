@@ -397,6 +397,12 @@ class TestEveryPage:
         assert f'<a href="{site.chat_page}">{site.chat_id}</a>' in page
         assert f"<td>{GATEWAY}</td>" in page
 
+    def test_a_message_shows_an_id_as_it_is(self, site: Site) -> None:
+        """Django begins a message with a capital letter."""
+        client = site.client("operator")
+        act(client, site, "erase")
+        assert f"The account {site.ada} is erased." in client.get("/admin/people/").content.decode()
+
     def test_no_page_leads_outside(self, site: Site) -> None:
         client = site.client(is_superuser=True)
         kind = ContentType.objects.get(app_label="staff", model="staff")
