@@ -27,7 +27,15 @@ ACTIONS: Mapping[Operation, tuple[str, ...]] = {
     Operation.OFFLINE_SCAN: ("Scan",),
 }
 """The action that AWS checks for each operation. A transaction needs those of its items."""
-WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
+WRITES = (
+    "BatchWriteItem",
+    "DeleteItem",
+    "PartiQLDelete",
+    "PartiQLInsert",
+    "PartiQLUpdate",
+    "PutItem",
+    "UpdateItem",
+)
 # `/readyz` asks for a table's description.
 PROBE = ("DescribeTable",)
 MIGRATION = (
