@@ -20,7 +20,7 @@ NOWHERE = "127.0.0.1:9"
 
 def bill_as_aws_does(command: str, url: str) -> None:
     """A table that AWS restores has the billing mode of its source, or that of the command; moto forgets both."""
-    table = command.split("--target-table-name ")[1].split()[0]
+    table = command.split("--target-table-name ")[1].split(maxsplit=1)[0]
     (model,) = [each for each in TABLES if f"restored_{each.Meta.table_name}" == table]
     if model.Meta.billing_mode == ON_DEMAND or f"--billing-mode-override {ON_DEMAND}" in command:
         client = boto3.client("dynamodb", endpoint_url=url, region_name="us-east-1")
