@@ -209,12 +209,15 @@ class Auditor:
         user = (await self._stores.users.users([user_id])).get(user_id)
         claim_id = f"{PHONE}{user.get('phone_number')}" if user is not None else None
         memberships = await self._stores.chats.memberships_of(user_id)
+        chat_ids = [str(each["chat_id"]) for each in memberships]
+        counters = await self._stores.chats.counters(chat_ids)
+        others = await self._stores.chats.chats([each for each in chat_ids if each not in counters])
         return UserFacts(
             user_id=user_id,
             user=user,
             claim=(await self._stores.users.users([claim_id])).get(claim_id) if claim_id else None,
             memberships=memberships,
-            counters=await self._stores.chats.counters([str(each["chat_id"]) for each in memberships]),
+            chat_ids=counters.keys() | others.keys(),
             now=self._clock.now(),
         )
 
