@@ -345,6 +345,13 @@ class TestCommand:
         with tables(dynamodb_url, "staff_audit_") as database:
             yield database
 
+    def test_all_looks_at_a_chat_without_a_counter_once(self, scene: Scene, manage: Manage) -> None:
+        drop_counter(scene)
+        looked = json.loads(manage("audit", "--all", "--json").stdout)
+        kinds = [each["kind"] for each in looked["findings"] if each["chat_id"] == scene.chat_id]
+        assert kinds == ["counter_missing"]
+        scene.audit(repair=True)
+
     def test_all_finds_and_repairs_what_nobody_named(self, scene: Scene, manage: Manage) -> None:
         for damage in (lower_counter, drop_direct_claim, leave_membership, overshoot_mark):
             damage(scene)
