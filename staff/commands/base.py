@@ -48,7 +48,7 @@ class LookCommand(OperatorCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
 
     def finish(self, report: Report, options: Mapping[str, Any]) -> None:
-        """Print the report. Ends the command with 1 when something is left to do."""
+        """Print the report. Ends the command with 1 when something is left to do, or else 2 where part was not seen."""
         if options["json"]:
             self.stdout.write(orjson.dumps(report.to_json(), option=orjson.OPT_INDENT_2).decode())
         else:
@@ -60,7 +60,10 @@ class LookCommand(OperatorCommand):
         if left:
             may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
             advice = " Run it with --repair for the repairs that they name." if may_repair else ""
-            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}", returncode=FOUND)
+            unseen = f" {report.unseen}" if report.unseen else ""
+            raise CommandError(f"{left} of {len(report.findings)} findings are left.{advice}{unseen}", returncode=FOUND)
+        if report.unseen:
+            raise CommandError(report.unseen, returncode=COULD_NOT_LOOK)
         if not options["json"]:
             count = len(report.findings)
             repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"

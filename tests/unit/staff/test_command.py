@@ -122,6 +122,19 @@ class TestReports:
         command.finish(Report([LOST.as_repaired()], checked=1), OPTIONS)
         assert written(command).splitlines()[0] == "missing  chat_1  7  repaired  It has no event."
 
+    @pytest.mark.parametrize(
+        ("findings", "code"), [([], COULD_NOT_LOOK), ([LOST.as_repaired()], COULD_NOT_LOOK), ([LOST], FOUND)]
+    )
+    def test_what_could_not_be_looked_at_is_not_well(
+        self, command: StaffCommand, findings: list[Finding], code: int
+    ) -> None:
+        with pytest.raises(CommandError, match="Redis does not answer") as ended:
+            command.finish(
+                Report(findings, checked=0, all_well="All is well.", unseen="Redis does not answer"), OPTIONS
+            )
+        assert ended.value.returncode == code
+        assert "All is well" not in written(command)
+
     @pytest.mark.parametrize("findings", [[], [LOST.as_repaired()]])
     def test_nothing_left_ends_with_0(self, command: StaffCommand, findings: list[Finding]) -> None:
         command.finish(Report(findings, checked=3), OPTIONS)
