@@ -1,6 +1,6 @@
 """Assembles what the pages and the commands about people work with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import redis
 from pynamodb.models import Model
 
 from accounts.parts import Accounts
+from accounts.services.directory import UserDirectory
 from accounts.services.sessions import Sessions
 from chats.parts import Chats
 from chats.services.records import ChatRecords
@@ -40,6 +41,7 @@ class StaffServices:
 
     people: People
     sessions: Sessions
+    directory: UserDirectory
     chats: ChatRecords
     inbox: Inbox
     history: History
@@ -61,6 +63,11 @@ class StaffServices:
         """A chat's entries with these sequences, newest first."""
         found = self.loop.run(self.history.payloads_between(chat_id, first, last)) if first <= last else []
         return found[::-1]
+
+    def list_names(self, user_ids: Iterable[str]) -> dict[str, str]:
+        """The names of the people that exist."""
+        found = self.directory.find_public_users({UserId(each) for each in user_ids})
+        return {user_id: user.display_name for user_id, user in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,7 @@ def assemble_staff_services(
     return StaffServices(
         people=people,
         sessions=accounts.sessions,
+        directory=accounts.directory,
         chats=chats.records,
         inbox=apps.delivery.inbox,
         history=apps.messaging.history,

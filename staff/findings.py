@@ -36,13 +36,15 @@ class Finding:
 class Report:
     """`checked` counts what was looked at: chats, users, or checks. `notes` are sentences about how.
 
-    `all_well` is a sentence for a report without findings, where the check has one of its own.
+    `all_well` is a sentence for a report without findings, where the check has one of its own. `unseen` says what
+    could not be looked at.
     """
 
     findings: Sequence[Finding]
     checked: int
     notes: Sequence[str] = ()
     all_well: str = ""
+    unseen: str = ""
 
     @property
     def left(self) -> Sequence[Finding]:
@@ -53,7 +55,7 @@ class Report:
         return {
             "findings": [finding.to_json() for finding in self.findings],
             "checked": self.checked,
-            "notes": list(self.notes),
+            "notes": [*self.notes, *([self.unseen] if self.unseen else [])],
         }
 
 

@@ -117,6 +117,7 @@ SESSION_COOKIE_AGE = 8 * 3600
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 CSRF_COOKIE_NAME = "parley_staff_csrf"
 CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "staff.pages.site.show_expired_form"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 STATIC_URL = "/static/"
 WEB_CLIENT = BASE_DIR / "clients" / "web" / "static"

@@ -27,7 +27,15 @@ ACTIONS: Mapping[Operation, tuple[str, ...]] = {
     Operation.OFFLINE_SCAN: ("Scan",),
 }
 """The action that AWS checks for each operation. A transaction needs those of its items."""
-WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
+WRITES = (
+    "BatchWriteItem",
+    "DeleteItem",
+    "PartiQLDelete",
+    "PartiQLInsert",
+    "PartiQLUpdate",
+    "PutItem",
+    "UpdateItem",
+)
 # `/readyz` asks for a table's description.
 PROBE = ("DescribeTable",)
 MIGRATION = (
@@ -90,15 +98,7 @@ def policies(tables: Sequence[str], access: Access) -> Resources:
             "staff's commands: the access patterns of all apps and offline scans",
             [*_items(access.staff), allow(_named(DESCRIBING), every_table)],
         ),
-        "MigratorPolicy": policy(
-            "migrator: create_tables, check_schema",
-            [
-                allow(
-                    _named(MIGRATION),
-                    [sub(f"{_TABLES_ARN}/${{TablePrefix}}*"), sub(f"{_TABLES_ARN}/{RESTORED}${{TablePrefix}}*")],
-                )
-            ],
-        ),
+        "MigratorPolicy": policy("migrator: create_tables, check_schema", [allow(_named(MIGRATION), every_table)]),
         **kafka_policies(),
     }
 

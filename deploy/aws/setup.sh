@@ -13,11 +13,18 @@ output() {
 
 command=$(python3 -c 'import json, sys; print(json.dumps(["python", "manage.py", *sys.argv[1:]]))' "$@")
 cluster=$(output Cluster)
-task=$(aws ecs run-task --cluster "$cluster" --task-definition "$(output SetupTask)" --launch-type FARGATE \
+started=$(aws ecs run-task --cluster "$cluster" --task-definition "$(output SetupTask)" --launch-type FARGATE \
     --network-configuration "awsvpcConfiguration={subnets=[$(output Subnets)],securityGroups=[$(output ProcessGroup)]}" \
     --overrides "{\"containerOverrides\": [{\"name\": \"setup\", \"command\": $command}]}" \
-    --query 'tasks[0].taskArn' --output text)
-until [ "$(aws ecs describe-tasks --cluster "$cluster" --tasks "$task" --query 'tasks[0].lastStatus' --output text)" = STOPPED ]; do
+    --query '[tasks[0].taskArn, failures[0].reason]' --output text)
+read -r task refusal <<< "$started"
+if [ "$task" = None ]; then
+    echo "AWS started no task: $refusal" >&2
+    exit 2
+fi
+while true; do
+    state=$(aws ecs describe-tasks --cluster "$cluster" --tasks "$task" --query 'tasks[0].lastStatus' --output text)
+    [ "$state" != STOPPED ] || break
     sleep 5
 done
 code=$(aws ecs describe-tasks --cluster "$cluster" --tasks "$task" --query 'tasks[0].containers[0].exitCode' --output text)
@@ -25,6 +32,7 @@ if [ "$code" = None ]; then # The container did not start.
     aws ecs describe-tasks --cluster "$cluster" --tasks "$task" --query 'tasks[0].stoppedReason' --output text >&2
     exit 2
 fi
-aws logs get-log-events --log-group-name "$(output Logs)" --log-stream-name "setup/setup/${task##*/}" --start-from-head \
+# All pages of it: the CLI reads on by itself here, as it does not with get-log-events.
+aws logs filter-log-events --log-group-name "$(output Logs)" --log-stream-names "setup/setup/${task##*/}" \
     --query 'events[].message' --output text | tr '\t' '\n'
 exit "$code"

@@ -42,7 +42,7 @@ class LookCommand(OperatorCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
 
     def finish(self, report: Report, options: Mapping[str, Any]) -> None:
-        """Print the report. Ends the command with 1 when something is left to do."""
+        """Print the report. Ends the command with 1 when something is left to do, or else 2 where part was not seen."""
         if options["json"]:
             self.stdout.write(orjson.dumps(report.to_json(), option=orjson.OPT_INDENT_2).decode())
         else:
@@ -53,9 +53,12 @@ class LookCommand(OperatorCommand):
         if report.left:
             may_repair = options.get("repair") is False and any("Repair:" in each.detail for each in report.findings)
             advice = " Run it with --repair for the repairs that they name." if may_repair else ""
+            unseen = f" {report.unseen}" if report.unseen else ""
             raise CommandError(
-                f"{len(report.left)} of {len(report.findings)} findings are left.{advice}", returncode=FOUND
+                f"{len(report.left)} of {len(report.findings)} findings are left.{advice}{unseen}", returncode=FOUND
             )
+        if report.unseen:
+            raise CommandError(report.unseen, returncode=COULD_NOT_LOOK)
         if not options["json"]:
             count = len(report.findings)
             repaired = "The one finding is repaired" if count == 1 else f"All {count} findings are repaired"
@@ -89,18 +92,20 @@ class StaffCommand(LookCommand):
         self, options: Mapping[str, Any], *, action: str, target: str, details: Mapping[str, Any] | None = None
     ) -> Iterator[None]:
         """Enter the act in the audit log before it is done. Without the log, nothing is done."""
-        act = Act(command_actor(options["actor"]), action, target, self._reason(options, action), details or {})
+        reason = self.reason(options) or f"manage.py {action}"
+        act = Act(command_actor(options["actor"]), action, target, reason, details or {})
         with recorded(act):
             yield
 
-    def _reason(self, options: Mapping[str, Any], action: str) -> str:
-        if not options["reason"] and sys.stdin.isatty() and not options["yes"]:
-            options = {**options, "reason": self._ask("Why? ")}
-        return options["reason"] or f"manage.py {action}"
+    def reason(self, options: Mapping[str, Any]) -> str:
+        """What `--reason` says, or else a terminal; empty without both."""
+        if options["reason"] or options["yes"] or not sys.stdin.isatty():
+            return options["reason"] or ""
+        return self._ask("Why? ")
 
     def _ask(self, question: str) -> str:
         """What is typed; nothing at the end of the input."""
-        self.stderr.write(question, ending="")
+        self.stderr.write(question, style_func=str, ending="")  # An error is red, a question is not.
         try:
             return input().strip()
         except EOFError:

@@ -15,10 +15,11 @@ from django.core.management.base import CommandError
 from accounts.domain import User
 from accounts.errors import UserNotFound
 from foundation.commands.base import COULD_NOT_LOOK
+from foundation.kernel.errors import Unavailable
 from staff.assembly import StaffServices
 from staff.commands.base import LookCommand, StaffCommand
 from staff.services.audit_log import command_actor
-from staff.services.export import describe_session, describe_user
+from staff.services.export import describe_chat, describe_session, describe_user
 from staff.services.people import Order, People
 
 NO_SUCH_PERSON = 1
@@ -53,18 +54,28 @@ class PersonCommand(LookCommand):
 
 
 class ShowPersonCommand(PersonCommand):
-    help = "Show a person: account, sessions, open connections, chats with marks."
+    help = "Show a person: account, sessions, open connections (in JSON null while Redis is away), chats with marks."
 
     def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
         sessions = [describe_session(each) for each in services.people.list_sessions(user.user_id)]
-        connections = [each.connection_id for each in services.gateways.connections_of(user.user_id)]
-        chats = [chat.to_json() for chat in services.people.list_chats(user.user_id)]
+        connections, problem = None, ""
+        try:
+            connections = [each.connection_id for each in services.gateways.connections_of(user.user_id)]
+        except Unavailable as error:
+            problem = error.detail
+        chats = [describe_chat(each) for each in services.people.list_inbox(user.user_id)]
         state = "suspended" if user.suspended_at else "active"
         lines = [
             f"{user.display_name}  {user.phone_number}  {user.user_id}  {state}",
             *(f"session {each['session_id']}  {each['device_id']}  since {each['created_at']}" for each in sessions),
-            *(f"connection {each}" for each in connections),
-            *(f"chat {each['chat_id']}  {each['name'] or 'direct'}  {each['role']}" for each in chats),
+            *(f"connection {each}" for each in connections or ()),
+            *([f"connections are not known: {problem}"] if problem else []),
+            *(
+                f"chat {each['chat_id']}  {each['name'] or 'direct'}  {each['role']}  latest {each['last_sequence']}, "
+                f"received up to {each['last_acked_sequence']}, read up to {each['last_read_sequence']}, "
+                f"{each['unread_count']} unread"
+                for each in chats
+            ),
         ]
         self.report(options, "\n".join(lines), user, sessions=sessions, connections=connections, chats=chats)
 
@@ -73,10 +84,11 @@ class OrderedCommand(PersonCommand, StaffCommand):
     """A command that needs a reason."""
 
     def order(self, options: Mapping[str, Any]) -> Order:
-        """Raises `CommandError` without a reason."""
-        if not (options["reason"] or "").strip():
+        """Raises `CommandError` without a reason, which a terminal is asked for."""
+        reason = self.reason(options)
+        if not reason.strip():
             raise CommandError("Say why with --reason: it goes into the audit log.", returncode=COULD_NOT_LOOK)
-        return Order(by=command_actor(options["actor"]), reason=options["reason"])
+        return Order(by=command_actor(options["actor"]), reason=reason)
 
 
 class ChangePersonCommand(OrderedCommand):
@@ -87,8 +99,9 @@ class ChangePersonCommand(OrderedCommand):
     done: str
 
     def act(self, services: StaffServices, user: User, options: Mapping[str, Any]) -> None:
+        order = self.order(options)
         self.confirm(options, self.question.format(name=user.display_name, user_id=user.user_id))
-        changed, more = self.change(services.people, user, self.order(options))
+        changed, more = self.change(services.people, user, order)
         self.report(options, self.done.format(user_id=user.user_id, **more), changed, **more)
 
     def change(self, people: People, user: User, order: Order) -> tuple[User, Mapping[str, Any]]:

@@ -8,11 +8,13 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.views import View
 
-from foundation.kernel.errors import Forbidden, Malformed, ParleyError, Unavailable
+from foundation.kernel.errors import Forbidden, Invalid, Malformed, NotFound, ParleyError, Unavailable
 from foundation.rest.problems import status_of
 from foundation.rest.views import given
+from foundation.stores.errors import EventLogUnavailable
 from staff.assembly import StaffServices
 from staff.permissions import NAMES
 from staff.services.people import Order
@@ -42,11 +44,13 @@ class StaffPage(View):
             require_permission(request, self.permission)
             return super().dispatch(request, *args, **kwargs)
         except PermissionDenied:
-            return self._problem(request, Forbidden())
+            return show_problem(self.site, request, not_permitted())
         except ParleyError as error:
-            return self._problem(request, error)
+            return show_problem(self.site, request, error)
         except TimeoutError:
-            return self._problem(request, Unavailable("The service did not answer in time: try again shortly"))
+            return show_problem(
+                self.site, request, Unavailable("The service did not answer in time: try again shortly")
+            )
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         action = request.POST.get("action", "")
@@ -57,22 +61,39 @@ class StaffPage(View):
         return do(request, *args, **kwargs) or redirect(request.get_full_path())
 
     def render(self, request: HttpRequest, *, title: str, status: int = 200, **context: Any) -> HttpResponseBase:
-        return self._response(request, self.template, status, {"title": title, **context})
+        may = {codename: request.user.has_perm(f"staff.{codename}") for codename in NAMES}
+        found = {**self.site.each_context(request), "may": may, "title": title, **context}
+        return TemplateResponse(request, self.template, found, status=status)
 
     def order(self, request: HttpRequest) -> Order:
         return Order(by=self.site.actor_of(request), reason=request.POST.get("reason", ""))
 
-    def _problem(self, request: HttpRequest, error: ParleyError) -> HttpResponseBase:
-        context = {"title": error.title, "detail": error.detail}
-        return self._response(request, "staff/problem.html", status_of(error), context)
 
-    def _response(
-        self, request: HttpRequest, template: str, status: int, context: Mapping[str, Any]
-    ) -> HttpResponseBase:
-        may = {codename: request.user.has_perm(f"staff.{codename}") for codename in NAMES}
-        return TemplateResponse(
-            request, template, {**self.site.each_context(request), "may": may, **context}, status=status
-        )
+def show_problem(site: "StaffSite", request: HttpRequest, error: ParleyError) -> HttpResponseBase:
+    """A page that says what is wrong and leads on."""
+    next_url, next_label = _next_step(request, error)
+    # Kafka's title is for whoever has sent a message.
+    title = Unavailable.title if isinstance(error, EventLogUnavailable) else error.title
+    context = {"title": title, "detail": error.detail, "next_url": next_url, "next_label": next_label}
+    return TemplateResponse(
+        request, "staff/problem.html", {**site.each_context(request), **context}, status=status_of(error)
+    )
+
+
+def not_permitted() -> Forbidden:
+    return Forbidden("Your account lacks the right to do this: a superuser can give it.")
+
+
+def _next_step(request: HttpRequest, error: ParleyError) -> tuple[str, str]:
+    if request.method == "POST":
+        return request.get_full_path(), "Back to the page"
+    if isinstance(error, Unavailable):
+        return request.get_full_path(), "Try again"
+    if isinstance(error, Malformed | Invalid):
+        return request.path, "Start again"
+    if isinstance(error, NotFound):
+        return reverse("admin:people"), "Find a person or a chat"
+    return reverse("admin:index"), "Home"
 
 
 def require_permission(request: HttpRequest, codename: str) -> None:

@@ -41,12 +41,23 @@ class ChatPage(StaffPage):
         after = request.GET.get("members_after", "")
         if after and not is_user_id(after):
             raise Malformed("members_after is not the id of a person")
+        members = self.services.chats.list_members(chat_id, limit=PAGE_SIZE, after=UserId(after) if after else None)
+        entries = self.services.list_entries(chat_id, first, last)
+        names = self.services.list_names(
+            [
+                state.chat.created_by,
+                *(member.user_id for member in members.memberships),
+                *(entry["sender_id"] for entry in entries),
+            ]
+        )
         return self.render(
             request,
             title=state.chat.name or "Direct chat",
             state=state,
-            members=self.services.chats.list_members(chat_id, limit=PAGE_SIZE, after=UserId(after) if after else None),
-            entries=self.services.list_entries(chat_id, first, last),
+            creator=names.get(state.chat.created_by),
+            members=members,
+            named_members=[(member, names.get(member.user_id)) for member in members.memberships],
+            entries=[(entry, names.get(entry["sender_id"])) for entry in entries],
             older=first if first > 1 else None,
             newer=last if last < state.last_sequence else None,
             is_readable=self._is_readable(request, chat_id),

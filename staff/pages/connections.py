@@ -44,4 +44,4 @@ class ConnectionsPage(StaffPage):
         gateway_id = request.POST.get("gateway", "")[:MAX_ID_LENGTH]
         with recorded(self.order(request).act("resume", gateway_id)):
             self.services.recovery().drainer.resume(gateway_id)
-        messages.success(request, f"{gateway_id} takes connections again.")
+        messages.success(request, f"The gateway {gateway_id} takes connections again.")

@@ -20,6 +20,12 @@ QR_SCALE = 4
 class StaffLoginForm(AdminAuthenticationForm):
     """Asks for a one-time code too, which people with a device must give."""
 
+    error_messages = {
+        **AdminAuthenticationForm.error_messages,
+        "invalid_login": "Name, password and one-time code do not match a staff account. Name and password are "
+        "case-sensitive, and a code is accepted once: wait for the next one.",
+    }
+
     otp_token = forms.CharField(
         label="One-time code",
         required=False,

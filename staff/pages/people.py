@@ -97,5 +97,5 @@ class PersonPage(StaffPage):
             message = "Repeat the person's id to confirm."
             raise Invalid(message, fields={"confirm": [message]})
         self.services.people.erase(user_id, self.order(request))
-        messages.success(request, f"{user_id} is erased.")
+        messages.success(request, f"The account {user_id} is erased.")
         return redirect("admin:people")

@@ -1,16 +1,18 @@
 """The admin site: its pages, who may enter, and the second factor."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils.decorators import method_decorator
@@ -20,10 +22,11 @@ from django.views.decorators.csrf import csrf_protect
 from django_otp import login as verify_login
 from django_otp import user_has_device
 
+from foundation.kernel.errors import NotFound
 from staff.assembly import StaffServices
 from staff.pages.accounts import AccountAdmin
 from staff.pages.audit import AuditPage
-from staff.pages.base import StaffPage
+from staff.pages.base import StaffPage, not_permitted, show_problem
 from staff.pages.chats import ChatPage
 from staff.pages.connections import ConnectionsPage
 from staff.pages.engines import EnginesPage
@@ -84,6 +87,20 @@ class StaffSite(AdminSite):
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().each_context(request), "may_enrol": may_enrol(request.user)}
 
+    def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
+        """Whoever may not see a page of Django's, or asks for one that does not exist, gets a page too."""
+
+        @wraps(view)
+        def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return view(request, *args, **kwargs)
+            except PermissionDenied:
+                return show_problem(self, request, not_permitted())
+            except Http404:
+                return show_problem(self, request, NotFound("There is no page at this address."))
+
+        return super().admin_view(shown, cacheable)
+
     def get_urls(self) -> list[URLPattern | URLResolver]:
         pages = [
             path(entry.route, self.admin_view(entry.page.as_view(site=self, services=self._services)), name=entry.name)
@@ -142,3 +159,16 @@ class StaffSite(AdminSite):
             "qr_code": mark_safe(qr_code(device.config_url)),  # noqa: S308
         }
         return TemplateResponse(request, "staff/totp.html", context)
+
+
+def show_expired_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """For a form without the browser's token: another tab has logged in or out since, or another site sent it."""
+    context = {
+        "site_header": StaffSite.site_header,
+        "site_title": StaffSite.site_title,
+        "title": "This page is out of date",
+        "detail": "You have logged in or out since it was loaded, or the browser takes no cookies. Nothing was done.",
+        "next_url": request.get_full_path(),
+        "next_label": "Load the page again",
+    }
+    return render(request, "staff/problem.html", context, status=HTTPStatus.FORBIDDEN)

@@ -10,6 +10,7 @@ import orjson
 from accounts.domain import Session, User
 from accounts.services.sessions import Sessions
 from chats.domain import ListedChat
+from delivery.domain import InboxEntry
 from delivery.services.inbox import Inbox
 from delivery.services.watermarks import Watermarks
 from foundation.kernel.clock import to_iso
@@ -63,10 +64,14 @@ class PersonExport:
                 return
 
     def list_chats(self, user_id: UserId) -> Iterator[ListedChat]:
+        return (entry.listed for entry in self.list_inbox(user_id))
+
+    def list_inbox(self, user_id: UserId) -> Iterator[InboxEntry]:
+        """The person's chats with their marks."""
         cursor: str | None = None
         while True:
             page = self._sources.loop.run(self._sources.inbox.list_chats(user_id, limit=PAGE, cursor=cursor))
-            yield from (entry.listed for entry in page.entries)
+            yield from page.entries
             cursor = page.next_cursor
             if cursor is None:
                 return
@@ -102,6 +107,11 @@ def describe_user(user: User) -> dict[str, Any]:
         "updated_at": to_iso(user.updated_at),
         "suspended_at": None if user.suspended_at is None else to_iso(user.suspended_at),
     }
+
+
+def describe_chat(entry: InboxEntry) -> dict[str, Any]:
+    """Without the text of its last message, for which staff needs a reason."""
+    return {**entry.listed.to_json(), **entry.marks.to_json(), "unread_count": entry.unread_count}
 
 
 def describe_session(session: Session) -> dict[str, Any]:

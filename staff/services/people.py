@@ -45,7 +45,7 @@ class People:
         self.find = records.find
         self.get = records.get
         self.list_sessions = export.list_sessions
-        self.list_chats = export.list_chats
+        self.list_inbox = export.list_inbox
 
     def suspend(self, user_id: UserId, order: Order) -> User:
         """Nothing of this person is accepted until restored; open sockets close within a second."""

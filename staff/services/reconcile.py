@@ -96,16 +96,16 @@ class Reconciler:
             keys=keys,
         )
         findings: list[Finding] = []
-        notes = _notes(scope, logged)
+        notes, unseen = _notes(scope, logged), list[str]()
         checked, pace = 0, Pace(CHATS_PER_SECOND)
-        async for chat_ids in self._chats(scope, logged, on_progress, notes):
+        async for chat_ids in self._chats(scope, logged, on_progress, notes, unseen):
             for start in range(0, len(chat_ids), CHATS_AT_ONCE):
                 batch = chat_ids[start : start + CHATS_AT_ONCE]
                 await pace.take(len(batch))
                 findings += await self._check(batch, logged, named=set(scope.chat_ids), repair=repair)
                 checked += len(batch)
                 on_progress("chats", checked)
-        return Report(in_order(findings), checked, notes, _all_well(checked))
+        return Report(in_order(findings), checked, notes, _all_well(checked), " ".join(unseen))
 
     async def _check(
         self, chat_ids: Sequence[str], logged: LoggedEvents, *, named: Set[str], repair: bool
@@ -156,26 +156,26 @@ class Reconciler:
         return {(sequence, "") for sequence in sequences}
 
     async def _chats(
-        self, scope: Scope, logged: LoggedEvents, on_progress: OnProgress, notes: list[str]
+        self, scope: Scope, logged: LoggedEvents, on_progress: OnProgress, notes: list[str], unseen: list[str]
     ) -> AsyncIterator[Sequence[str]]:
         """Chats that exist, or are named, or have events: an orphan's chat may not exist."""
         if not scope.everything:
             named = list(dict.fromkeys(scope.chat_ids))
-            yield named or await asyncio.to_thread(self._recent, scope, logged, notes)
+            yield named or await asyncio.to_thread(self._recent, scope, logged, notes, unseen)
             return
-        unseen = set(logged.chat_ids)
+        others = set(logged.chat_ids)
         pace, scanned = Pace(ITEMS_PER_SECOND), 0
         async for items in pages(
             lambda start: self._stores.chats.scan(SCAN_COUNTERS, limit=PAGE, start=start), pace=pace
         ):
             chat_ids = [str(item["chat_id"]["S"]) for item in items]
-            unseen.difference_update(chat_ids)
+            others.difference_update(chat_ids)
             scanned += len(items)
             on_progress("counters", scanned)
             yield chat_ids
-        yield sorted(unseen)
+        yield sorted(others)
 
-    def _recent(self, scope: Scope, logged: LoggedEvents, notes: list[str]) -> list[str]:
+    def _recent(self, scope: Scope, logged: LoggedEvents, notes: list[str], unseen: list[str]) -> list[str]:
         """Chats with an event since the time, and those that `web` noted: their only event may be the lost one."""
         noted = list[ChatId]()
         if scope.since is None:
@@ -183,7 +183,7 @@ class Reconciler:
         try:
             noted = self._stores.recent.since(scope.since.timestamp())
         except StoreUnavailable as error:
-            notes.append(f"{error.detail}: chats whose every event of that time is lost are not found. Try --all.")
+            unseen.append(f"{error.detail}: chats whose every event of that time is lost are not found. Try --all.")
         else:
             if self._clock.now() - scope.since > NOTED_FOR:
                 notes.append(

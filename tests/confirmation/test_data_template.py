@@ -198,9 +198,9 @@ class TestPolicies:
         assert {name: actions - {"DescribeTable"} for name, actions in allowed.items() if name in needed} == needed
         [denied] = statements(template, "FanoutPolicy", "Deny")
         assert denied["Resource"] == "*"
-        assert {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"} == set(
-            denied["Action"]
-        )
+        writes = ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem")
+        in_partiql = ("PartiQLInsert", "PartiQLUpdate", "PartiQLDelete")
+        assert set(denied["Action"]) == {f"dynamodb:{action}" for action in (*writes, *in_partiql)}
 
     def test_only_web_sends_sms(self, template: Template) -> None:
         document = json.dumps(

@@ -6,6 +6,7 @@ import pytest
 
 import foundation.stores.kafka
 from deploy.aws.kafka import USES, KafkaUse
+from deploy.aws.policies import MIGRATION
 from foundation.kernel.events import MESSAGES_PERSISTED, TOPICS
 from foundation.stores.kafka import reader
 from staff.services import engines
@@ -54,6 +55,12 @@ class TestRestoredTables:
         for prefix in (PREFIX, f"restored_{PREFIX}"):
             assert Policies(policy).allow(f"dynamodb:{action}", f"{TABLES}/{prefix}chat_memberships")
         assert not Policies(policy).allow(f"dynamodb:{action}", f"{TABLES}/other_chat_memberships")
+
+    def test_the_migrator_makes_and_changes_no_table_but_these(self) -> None:
+        """Also without a prefix, which would otherwise name every table of the account."""
+        for action in MIGRATION:
+            for prefix in (PREFIX, f"restored_{PREFIX}"):
+                assert not Policies("MigratorPolicy").allow(f"dynamodb:{action}", f"{TABLES}/{prefix}invoices")
 
     def test_so_are_their_indexes(self) -> None:
         for prefix in (PREFIX, f"restored_{PREFIX}"):

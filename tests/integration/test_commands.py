@@ -58,6 +58,12 @@ class TestTopics:
     def test_topics_that_exist_are_left_alone(self, environment: dict[str, str]) -> None:
         assert manage(environment, "create_topics").stdout.strip() == "every topic exists"
 
+    @pytest.mark.parametrize("option", ["--partitions=0", "--partitions=many", "--replication=0", "--replication=all"])
+    def test_a_number_that_is_none_is_refused_in_a_sentence(self, environment: dict[str, str], option: str) -> None:
+        refused = manage(environment, "create_topics", option)
+        assert refused.returncode == 2
+        assert f"a number above 0 is needed, not {option.partition('=')[2]!r}" in refused.stderr
+
 
 class TestHelp:
     @pytest.mark.parametrize(

@@ -94,12 +94,13 @@ class Auditor:
             return
         async for items in self._scan(SCAN_COUNTERS):
             yield "chats", [partial(self.check_chat, str(item["chat_id"])) for item in items]
+        met = set[str]()
         async for items in self._scan(SCAN_CHATS):
             claims = [item for item in items if str(item["chat_id"]).startswith(DIRECT)]
             yield "claims", [partial(self._check_direct_claim, claim) for claim in claims]
-            yield "chats", await self._without_counter(items)
+            yield "chats", await self._without_counter(items, met)
         async for items in self._scan(SCAN_MEMBERSHIPS):
-            yield "memberships", await self._without_counter(items)
+            yield "memberships", await self._without_counter(items, met)
         async for raw in pages(
             lambda start: self._stores.users.scan(limit=PAGE, start=start), pace=Pace(ITEMS_PER_SECOND)
         ):
@@ -109,11 +110,13 @@ class Auditor:
             people = [str(each["user_id"]) for each in users if "#" not in str(each["user_id"])]
             yield "people", [partial(self.check_user, user_id) for user_id in people]
 
-    async def _without_counter(self, items: Iterable[Item]) -> list[Check]:
-        """The chats of these items that the scan of counters did not check."""
+    async def _without_counter(self, items: Iterable[Item], met: set[str]) -> list[Check]:
+        """The chats of these items that neither the scan of counters nor an earlier item has led to."""
         chat_ids = dict.fromkeys(str(item["chat_id"]) for item in items if "#" not in str(item["chat_id"]))
         known = await self._stores.chats.counters(chat_ids)
-        return [partial(self.check_chat, chat_id) for chat_id in chat_ids if chat_id not in known]
+        new = [chat_id for chat_id in chat_ids if chat_id not in known and chat_id not in met]
+        met.update(new)
+        return [partial(self.check_chat, chat_id) for chat_id in new]
 
     async def _scan(self, pattern: AccessPattern[Any]) -> AsyncIterator[list[Item]]:
         async for raw in pages(
@@ -209,12 +212,15 @@ class Auditor:
         user = (await self._stores.users.users([user_id])).get(user_id)
         claim_id = f"{PHONE}{user.get('phone_number')}" if user is not None else None
         memberships = await self._stores.chats.memberships_of(user_id)
+        chat_ids = [str(each["chat_id"]) for each in memberships]
+        counters = await self._stores.chats.counters(chat_ids)
+        others = await self._stores.chats.chats([each for each in chat_ids if each not in counters])
         return UserFacts(
             user_id=user_id,
             user=user,
             claim=(await self._stores.users.users([claim_id])).get(claim_id) if claim_id else None,
             memberships=memberships,
-            counters=await self._stores.chats.counters([str(each["chat_id"]) for each in memberships]),
+            chat_ids=counters.keys() | others.keys(),
             now=self._clock.now(),
         )
 

@@ -39,6 +39,11 @@ class ChatFacts:
     """The counter once more, after all else was read."""
     now: datetime
 
+    @property
+    def end(self) -> int:
+        """The last sequence that somebody may have seen. A counter that is lost or behind does not tell it."""
+        return max(self.highest, self.log.last)
+
 
 def existence(facts: ChatFacts) -> Iterator[Problem]:
     if facts.chat is None and facts.counter is not None:
@@ -191,8 +196,8 @@ def direct_claim(facts: ChatFacts) -> Iterator[Problem]:
 def marks(facts: ChatFacts) -> Iterator[Problem]:
     for mark in facts.marks:
         for name in MARKS:
-            if int(mark.get(name) or 0) > facts.highest:
-                detail = f"{name} is {mark[name]}, the chat ends at {facts.highest}. Repair: lower it."
+            if int(mark.get(name) or 0) > facts.end:
+                detail = f"{name} is {mark[name]}, the chat ends at {facts.end}. Repair: lower it."
                 yield in_chat(
                     "mark_out_of_range",
                     facts.chat_id,
@@ -287,4 +292,4 @@ async def _renew_key(stores: AuditStores, *, key: Item, entry: Item | None) -> N
 
 
 async def _lower(stores: AuditStores, *, mark: Item, name: str, facts: ChatFacts) -> None:
-    await stores.marks.lower(mark, name, to=facts.highest, now=facts.now)
+    await stores.marks.lower(mark, name, to=facts.end, now=facts.now)

@@ -1,6 +1,6 @@
 """The checks of a person, and of the claims of phone numbers. A new check is a function in `CHECKS`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,13 +14,15 @@ REQUIRED = ("phone_number", "display_name", "created_at", "updated_at")
 
 @dataclass(frozen=True, slots=True)
 class UserFacts:
-    """What was read of a person. `claim` is the one of the person's number; `counters` are those of `memberships`."""
+    """What was read of a person. `claim` is the one of the person's number; `chat_ids` are the chats of `memberships`
+    that exist: with a counter, or with a chat whose counter is lost.
+    """
 
     user_id: str
     user: Item | None
     claim: Item | None
     memberships: Sequence[Item]
-    counters: Mapping[str, Item]
+    chat_ids: Set[str]
     now: datetime
 
     @property
@@ -53,7 +55,7 @@ def phone_claim(facts: UserFacts) -> Iterator[Problem]:
 
 def memberships(facts: UserFacts) -> Iterator[Problem]:
     for membership in facts.memberships:
-        if str(membership["chat_id"]) not in facts.counters and is_stray(membership, now=facts.now):
+        if str(membership["chat_id"]) not in facts.chat_ids and is_stray(membership, now=facts.now):
             yield stray_membership(membership)
 
 

@@ -70,3 +70,47 @@ def test_staff_finds_a_person_by_phone_and_revokes_a_session(
     expect(page.get_by_role("row").filter(has_text="the phone was stolen")).to_contain_text("revoke_session")
     assert staff.errors == []
     page.context.close()
+
+
+PHONE, DESKTOP = (390, 844), (1280, 900)
+MODULES = "[...document.querySelectorAll('.module')]"
+
+
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_pages_fit_the_window_and_messages_have_room(
+    browser: Browser, system: System, new_person: NewPerson, screen: tuple[int, int]
+) -> None:
+    ann, ben = new_person("Ann"), new_person("Ben")
+    chat = system.group(ann.device, [ben.device])
+    manage(system, "migrate", "--verbosity", "0")
+    name = f"lin{screen[0]}"
+    manage(system, "createsuperuser", "--noinput", "--username", name, "--email", "lin@example.org")
+    text = "a word " * 40
+    system.rest(ann.device, "POST", f"/api/chats/{chat}/messages", client_message_id="1", content=text)
+
+    staff = Tab(browser.new_context(viewport={"width": screen[0], "height": screen[1]}).new_page(), system.webs[0].url)
+    page = staff.open("admin/").page
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("button", name="Log out")).to_be_visible()
+    person = f"people/{ann.device.user_id}/"
+    for path in (
+        "people/?q=x",
+        person,
+        "connections/",
+        "engines/",
+        "audit/",
+        "auth/user/1/delete/",
+        "totp/",
+        f"chats/{chat}/",
+    ):
+        page = staff.open(f"admin/{path}").page
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        if screen[0] > PHONE[0]:  # where a table may be wider, and scrolls
+            assert page.evaluate(f"{MODULES}.every(each => each.scrollWidth <= each.clientWidth)"), path
+    box = page.locator("td.staff-content").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 180
+    assert staff.errors == []
+    page.context.close()

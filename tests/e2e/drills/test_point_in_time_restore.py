@@ -18,10 +18,11 @@ from tests.integration.staff.deployment import Deployment
 NOWHERE = "127.0.0.1:9"
 
 
-def keep_billing_mode(table: str, url: str) -> None:
-    """A table that AWS restores has the billing mode of its source; moto forgets it."""
+def bill_as_aws_does(command: str, url: str) -> None:
+    """A table that AWS restores has the billing mode of its source, or that of the command; moto forgets both."""
+    table = command.split("--target-table-name ")[1].split(maxsplit=1)[0]
     (model,) = [each for each in TABLES if f"restored_{each.Meta.table_name}" == table]
-    if model.Meta.billing_mode == ON_DEMAND:
+    if model.Meta.billing_mode == ON_DEMAND or f"--billing-mode-override {ON_DEMAND}" in command:
         client = boto3.client("dynamodb", endpoint_url=url, region_name="us-east-1")
         client.update_table(TableName=table, BillingMode="PAY_PER_REQUEST")
 
@@ -51,8 +52,11 @@ def test_tables_are_restored_under_another_prefix(tmp_path: Path) -> None:
                 outcome = book.execute(command)
                 assert outcome.code == 0, outcome
                 if command.startswith("aws"):
-                    keep_billing_mode(command.split("--target-table-name ")[1].split()[0], url)
+                    bill_as_aws_does(command, url)
         restored = Database(DynamoDBOptions(region="us-east-1", endpoint_url=url, table_prefix="restored_"))
+        # No restore brings the scaling of a provisioned table.
+        found = [schema.live(restored, table) for table in TABLES]
+        assert {table.billing_mode for table in found if table is not None} == {ON_DEMAND}
         copies = Services(restored, deployment.clock)
         assert [message.content for message in copies.stored(chat)] == ["hello"]
         copies.close()

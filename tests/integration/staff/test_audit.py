@@ -274,6 +274,23 @@ def test_a_message_can_be_sent_again_after_the_repair(scene: Scene) -> None:
     assert scene.deployment.send(scene.chat_id, scene.bob.user_id).sequence == 4
 
 
+@pytest.mark.parametrize("damage", [lower_counter, drop_counter])
+def test_marks_stay_where_the_counter_was_lost(scene: Scene, damage: Damage) -> None:
+    item = {"last_read_sequence": 3, "updated_at": LONG_AGO}
+    scene.deployment.put(DeliveryStateModel, {"user_id": scene.ann.user_id, "chat_id": scene.chat_id, **item})
+    damage(scene)
+    repaired = scene.audit(repair=True)
+    assert repaired.is_clean
+    assert "mark_out_of_range" not in found(repaired)
+
+
+def test_nobody_loses_a_chat_whose_counter_is_lost(scene: Scene) -> None:
+    drop_counter(scene)
+    scene.deployment.change(MembershipModel, (scene.chat_id, scene.ann.user_id), joined_at=LONG_AGO)
+    scope = AuditScope(user_ids=[scene.ann.user_id])
+    assert found(scene.deployment.recovery.run(scene.deployment.recovery.auditor.run(scope, repair=True))) == []
+
+
 def test_memberships_of_a_group_that_is_being_created_are_left_alone(scene: Scene) -> None:
     now = scene.messages[0].created_at
     key = {"chat_id": scene.deployment.ids.chat(), "user_id": scene.ann.user_id}
@@ -327,6 +344,13 @@ class TestCommand:
     def database(self, dynamodb_url: str) -> Iterator[Database]:
         with tables(dynamodb_url, "staff_audit_") as database:
             yield database
+
+    def test_all_looks_at_a_chat_without_a_counter_once(self, scene: Scene, manage: Manage) -> None:
+        drop_counter(scene)
+        looked = json.loads(manage("audit", "--all", "--json").stdout)
+        kinds = [each["kind"] for each in looked["findings"] if each["chat_id"] == scene.chat_id]
+        assert kinds == ["counter_missing"]
+        scene.audit(repair=True)
 
     def test_all_finds_and_repairs_what_nobody_named(self, scene: Scene, manage: Manage) -> None:
         for damage in (lower_counter, drop_direct_claim, leave_membership, overshoot_mark):

@@ -215,3 +215,12 @@ class TestRecords:
         log_in(client, name)
         cookie = client.cookies[settings.SESSION_COOKIE_NAME]
         assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == ("/admin/", True, "Strict")
+
+
+def test_a_refusal_names_all_that_may_be_wrong_and_the_same_each_time(site: Site, name: str, stranger: Client) -> None:
+    TOTPDevice.objects.create(user=User.objects.get(username=name), name="app", confirmed=True)
+    said = {
+        stranger.post("/admin/login/", {"username": name, "password": password}).content.decode().count("one-time code")
+        for password in (PASSWORD, "another")
+    }
+    assert said == {1}

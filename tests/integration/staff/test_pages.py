@@ -18,12 +18,13 @@ from config.wiring.staff import staff_services_of
 from delivery.domain import Mark
 from delivery.stores.gateways import GatewayDirectory
 from foundation.kernel.ids import UserId
-from foundation.stores.errors import StoreUnavailable
+from foundation.stores.errors import EventLogUnavailable, StoreUnavailable
 from messaging.domain import Action, Draft, Kind
 from messaging.services.committer import SendRateLimiter
 from staff.models import AuditRecord
 from staff.services import erasure
 from staff.services.audit.auditor import AuditScope
+from staff.services.chat_check import ChatCheck
 from tests.integration.staff.site import Site, populated
 
 ANYBODY = ("nobody", "support", "moderator", "operator")
@@ -309,6 +310,17 @@ class TestChats:
         act(client, site, "read")
         assert "\N{THUMBS UP SIGN}" in client.get(site.chat_page).content.decode()
 
+    def test_people_are_named(self, site: Site) -> None:
+        page = site.client("support").get(site.chat_page).content.decode()
+        name = site.web.accounts.records.get(site.ada).display_name
+        assert f'<a href="{site.person_page}">{name}</a><br><code>{site.ada}</code>' in page
+        assert f'<a href="{site.person_page}" title="{site.ada}">{name}</a>' in page
+
+    def test_a_deleted_message_is_shown_as_such(self, site: Site) -> None:
+        client = client_of(site, "moderator")
+        act(client, site, "delete_entry")
+        assert '<td class="staff-content">deleted</td>' in client.get(site.chat_page).content.decode()
+
     def test_a_moderator_deletes_a_message_for_everybody(self, site: Site) -> None:
         client = client_of(site, "moderator")
         assert act(client, site, "delete_entry").status_code == 302
@@ -333,6 +345,16 @@ class TestChats:
         monkeypatch.setattr(site.web.messaging.committer, "_limiter", limiter)
         assert act(client_of(site, "moderator"), site, "delete_entry").status_code == 302
         assert AuditRecord.objects.filter(action="delete_entry_failed").count() == 0
+
+    def test_a_check_without_kafka_says_so_and_not_that_something_is_stored(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: object, **__: object) -> None:
+            raise EventLogUnavailable("Kafka does not answer")
+
+        monkeypatch.setattr(ChatCheck, "run", away)
+        answer = act(client_of(site, "operator"), site, "check")
+        assert (answer.status_code, "Stored" in answer.content.decode()) == (503, False)
 
     def test_an_operator_checks_a_chat_against_itself_and_kafka(self, site: Site) -> None:
         answer = act(client_of(site, "operator"), site, "check")
@@ -373,12 +395,30 @@ class TestEveryPage:
         page = client.get("/admin/audit/").content.decode()
         assert f'<a href="{site.person_page}">{site.ada}</a>' in page
         assert f'<a href="{site.chat_page}">{site.chat_id}</a>' in page
-        assert f"<td>{GATEWAY}</td>" in page
+        assert f">{GATEWAY}</td>" in page
+
+    def test_a_message_shows_an_id_as_it_is(self, site: Site) -> None:
+        """Django begins a message with a capital letter."""
+        client = site.client("operator")
+        act(client, site, "erase")
+        assert f"The account {site.ada} is erased." in client.get("/admin/people/").content.decode()
 
     def test_no_page_leads_outside(self, site: Site) -> None:
         client = site.client(is_superuser=True)
         kind = ContentType.objects.get(app_label="staff", model="staff")
         assert client.get(f"/admin/r/{kind.pk}/1/").status_code == 404
+
+    def test_a_page_that_is_refused_or_does_not_exist_is_a_page_that_leads_on(self, site: Site) -> None:
+        client = site.client("support")
+        for path, status in {"/admin/auth/user/": 403, "/admin/engines/": 403, "/admin/nosuch/": 404}.items():
+            answer = client.get(path)
+            assert (answer.status_code, answer["Content-Type"]) == (status, "text/html; charset=utf-8"), path
+            assert re.search(r'class="errornote">[^<]+</p>\s*<p><a href="/admin/', answer.content.decode()), path
+
+    def test_what_cannot_be_done_leads_back_to_where_it_was_asked_for(self, site: Site) -> None:
+        client = site.client("operator")
+        refused = client.post(site.person_page, {"action": "erase", "reason": "x", "confirm": "yes"})
+        assert f'<a href="{site.person_page}">Back to the page</a>' in refused.content.decode()
 
     def test_the_audit_log_cannot_be_changed(self, site: Site) -> None:
         client = site.client(is_superuser=True)
@@ -387,5 +427,7 @@ class TestEveryPage:
     def test_a_request_from_another_site_is_refused(self, site: Site) -> None:
         client = site.client("moderator")
         client.handler.enforce_csrf_checks = True
-        assert act(client, site, "suspend").status_code == 403
+        answer = act(client, site, "suspend")
+        assert answer.status_code == 403
+        assert f'<a href="{site.person_page}">Load the page again</a>' in answer.content.decode()
         assert site.web.accounts.records.get(UserId(site.ada)).suspended_at is None

@@ -14,6 +14,7 @@ from foundation.kernel.clock import SystemClock
 from foundation.kernel.ids import IdFactory
 from foundation.stores.dynamodb import Database
 from tests.integration.staff.conftest import Manage
+from tests.integration.staff.deployment import Deployment
 
 ADA = "+14155550123"
 
@@ -44,6 +45,19 @@ class TestPersonCommands:
             ("grace", "suspend", ada, "spam"),
             ("grace", "restore", ada, "a mistake"),
         ]
+
+    def test_a_person_is_shown_with_chats_and_marks_and_without_what_was_written(
+        self, manage: Manage, deployment: Deployment
+    ) -> None:
+        ann, bob = deployment.person(), deployment.person()
+        chat_id = deployment.direct(ann.user_id, bob.user_id)
+        text = deployment.send(chat_id, ann.user_id).content
+        (chat,) = json.loads(manage("person", bob.user_id, "--json").stdout)["chats"]
+        assert (chat["chat_id"], chat["last_acked_sequence"], chat["last_read_sequence"]) == (chat_id, 0, 0)
+        assert (chat["last_sequence"], chat["unread_count"]) == (1, 1)
+        shown = manage("person", bob.user_id).stdout
+        assert f"{chat_id}  direct  member  latest 1, received up to 0, read up to 0, 1 unread" in shown
+        assert text not in shown + str(chat)
 
     def test_export_and_erase(self, manage: Manage, ada: str, database: Database, tmp_path: Path) -> None:
         file = tmp_path / "ada.zip"

@@ -136,6 +136,20 @@ class TestCommands:
         assert "VOLUME /tmp" in DOCKERFILE
         assert COMPOSE["services"]["web-1"]["tmpfs"] == ["/tmp"]
 
+    @pytest.mark.parametrize("name", ["Web", "Fanout", "Watch"])
+    def test_every_number_of_tasks_that_is_taken_can_be_replaced(self, name: str) -> None:
+        """ECS rounds the least up and the most down: it must be able to start one more, or to stop one before."""
+        template = services_template()
+        bounds = template["Resources"][f"{name}Service"]["Properties"]["DeploymentConfiguration"]
+        refused = [
+            rule["Assert"]["Fn::Not"][0]["Fn::Equals"] for rule in template["Rules"]["CanBeReplaced"]["Assertions"]
+        ]
+        most = template["Parameters"][f"{name}Count"].get("MaxValue", 40)
+        for count in range(1, most + 1):
+            can_start = count * bounds["MaximumPercent"] // 100 > count
+            can_stop = -(-count * bounds["MinimumHealthyPercent"] // 100) < count
+            assert can_start or can_stop or [{"Ref": f"{name}Count"}, str(count)] in refused, count
+
     def test_the_topics_of_compose_ask_for_no_more_replicas_than_it_has_brokers(self) -> None:
         [create_topics] = [command for _, command in commands() if command[2] == "create_topics"]
         assert options_of(create_topics)["replication"] is None

@@ -52,6 +52,14 @@ class TestMetrics:
             assert used(target["expr"])
             assert used(target["expr"]) <= existing()
 
+    def test_every_metric_of_an_alert_is_on_a_panel(self) -> None:
+        """Whoever is woken looks there."""
+        recorded = {rule["record"]: used(rule["expr"]) for rule in RECORDED}
+        shown = {name for panel in PANELS for target in panel["targets"] for name in used(target["expr"])}
+        shown |= {name for each in shown for name in recorded.get(each, ())}
+        alerted = {name for alert in ALERTS for name in used(alert["expr"])}
+        assert {name for each in alerted for name in recorded.get(each, {each})} <= shown
+
     def test_every_metric_of_the_code_is_declared_when_the_page_is_made(self) -> None:
         named = set(re.findall(r'"(parley_[a-z_]+)"', _sources()))
         assert named <= {*METRICS.declared()} | {name.removesuffix("_total") for name in METRICS.declared()}

@@ -21,22 +21,24 @@ if "describe-stacks" in words:
 elif "run-task" in words:
     print(os.environ["TASK"])
 elif "lastStatus" in words:
+    if "None" in words or os.environ["EXIT_CODE"] == "denied":
+        sys.exit("no such task, or no right to see it")
     print("STOPPED")
 elif "exitCode" in words:
     print(os.environ["EXIT_CODE"])
 elif "stoppedReason" in words:
     print("no such image")
-elif "get-log-events" in words:
+elif "filter-log-events" in words:
     print("one line\\tanother")
 """
 
 
 class Run:
-    def __init__(self, folder: Path, *arguments: str, exit_code: str = "0") -> None:
+    def __init__(self, folder: Path, *arguments: str, exit_code: str = "0", task: str = f"{TASK}\tNone") -> None:
         program, asked = folder / "aws", folder / "asked"
         program.write_text(f"#!{sys.executable} -S\n{AWS}")
         program.chmod(0o755)
-        environment = {"ASKED": str(asked), "TASK": TASK, "EXIT_CODE": exit_code}
+        environment = {"ASKED": str(asked), "TASK": task, "EXIT_CODE": exit_code}
         self.result = subprocess.run(
             [SCRIPT, *arguments],
             env={"PATH": f"{folder}:{os.environ['PATH']}", **environment},
@@ -61,7 +63,7 @@ def test_a_command_runs_with_its_options_where_the_processes_run(tmp_path: Path)
     assert run.value("run-task", "--task-definition") == "SetupTask"
     network = "awsvpcConfiguration={subnets=[Subnets],securityGroups=[ProcessGroup]}"
     assert run.value("run-task", "--network-configuration") == network
-    assert run.value("get-log-events", "--log-stream-name") == "setup/setup/abc"
+    assert run.value("filter-log-events", "--log-stream-names") == "setup/setup/abc"
 
 
 def test_it_ends_as_the_command_does(tmp_path: Path) -> None:
@@ -72,6 +74,23 @@ def test_it_ends_as_the_command_does(tmp_path: Path) -> None:
 def test_a_task_that_does_not_start_says_why(tmp_path: Path) -> None:
     run = Run(tmp_path, "parley", "migrate", exit_code="None")
     assert (run.result.returncode, run.result.stderr) == (2, "no such image\n")
+
+
+def test_a_task_that_aws_does_not_make_ends_it_with_the_reason(tmp_path: Path) -> None:
+    run = Run(tmp_path, "parley", "migrate", task="None\tno capacity in this zone")
+    assert (run.result.returncode, run.result.stderr) == (2, "AWS started no task: no capacity in this zone\n")
+
+
+def test_it_does_not_wait_for_a_task_that_it_cannot_see(tmp_path: Path) -> None:
+    run = Run(tmp_path, "parley", "migrate", exit_code="denied")
+    assert (run.result.returncode, run.result.stderr) == (1, "no such task, or no right to see it\n")
+
+
+def test_a_long_log_is_read_to_its_end() -> None:
+    """The AWS CLI turns the pages of this operation, and not those of `get-log-events`."""
+    [operation] = re.findall(r"^aws logs ([\w-]+)", SCRIPT.read_text(), re.MULTILINE)
+    name = "".join(part.capitalize() for part in operation.split("-"))
+    assert get_session().get_paginator_model("logs").get_paginator(name)
 
 
 @pytest.mark.parametrize("arguments", [(), ("parley",)])

@@ -14,6 +14,7 @@ from foundation.commands.base import COULD_NOT_LOOK
 from foundation.stores.errors import StoreUnavailable
 from staff.commands.base import FOUND, StaffCommand
 from staff.commands.drain import DrainCommand
+from staff.commands.people import SuspendCommand
 from staff.findings import Finding, Report
 
 OPTIONS: dict[str, Any] = {"yes": False, "json": False, "actor": None, "reason": None}
@@ -63,6 +64,19 @@ class TestPrompts:
         terminal.seek(0)
         command.confirm(OPTIONS, "Sure?")
 
+    def test_a_question_does_not_look_like_an_error(self, terminal: StringIO) -> None:
+        command = Command(stdout=StringIO(), stderr=StringIO(), force_color=True)
+        terminal.write("y\n")
+        terminal.seek(0)
+        command.confirm(OPTIONS, "Sure?")
+        assert command.stderr._out.getvalue() == "Sure? [y/N] "  # type: ignore[attr-defined]
+
+    def test_a_terminal_is_asked_for_the_reason_that_a_command_needs(self, terminal: StringIO) -> None:
+        terminal.write("spam\n")
+        terminal.seek(0)
+        command = SuspendCommand(stdout=StringIO(), stderr=StringIO())
+        assert command.order({**OPTIONS, "actor": "grace"}).reason == "spam"
+
     def test_with_yes_or_without_a_terminal_nobody_is_asked(
         self, command: StaffCommand, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -108,6 +122,19 @@ class TestReports:
     def test_a_column_without_anything_is_left_out(self, command: StaffCommand) -> None:
         command.finish(Report([LOST.as_repaired()], checked=1), OPTIONS)
         assert written(command).splitlines()[0] == "missing  chat_1  7  repaired  It has no event."
+
+    @pytest.mark.parametrize(
+        ("findings", "code"), [([], COULD_NOT_LOOK), ([LOST.as_repaired()], COULD_NOT_LOOK), ([LOST], FOUND)]
+    )
+    def test_what_could_not_be_looked_at_is_not_well(
+        self, command: StaffCommand, findings: list[Finding], code: int
+    ) -> None:
+        with pytest.raises(CommandError, match="Redis does not answer") as ended:
+            command.finish(
+                Report(findings, checked=0, all_well="All is well.", unseen="Redis does not answer"), OPTIONS
+            )
+        assert ended.value.returncode == code
+        assert "All is well" not in written(command)
 
     @pytest.mark.parametrize("findings", [[], [LOST.as_repaired()]])
     def test_nothing_left_ends_with_0(self, command: StaffCommand, findings: list[Finding]) -> None:
