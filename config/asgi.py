@@ -16,7 +16,7 @@ from typing import Any
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
 from django.core.asgi import get_asgi_application
-from django.urls import path
+from django.urls import path, re_path
 
 from config.start import log_start, refusing_in_sentences
 
@@ -74,7 +74,7 @@ application = ProtocolTypeRouter(
     {
         "http": http,
         "websocket": URLRouter(
-            [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), path("<path:path>", NoSuchSocket.as_asgi())]
+            [path("ws", GatewayConsumer.as_asgi(parts=parts.gateway)), re_path("^", NoSuchSocket.as_asgi())]
         ),
     }
 )

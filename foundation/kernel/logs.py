@@ -15,6 +15,7 @@ from foundation.kernel.tracing import TRACEPARENT, trace_id_of
 
 SUSPICIOUS_REQUESTS = "django.security"
 MAX_SUSPICIOUS_CHARACTERS = 200
+SERVER_ERROR = 500
 IDS = ("event", "trace_id", "request_id", "connection_id", "chat_id", "sequence", "message_id")
 """What a line may carry by `extra=…`: the JSON form shows it under these names."""
 
@@ -36,15 +37,18 @@ class WithRequestId(logging.Filter):
 class OnlyUnforeseen(logging.Filter):
     """Drops Django's log lines for responses from 400 on, unless they carry a traceback.
 
-    A suspicious request, such as one with a malformed `Host`, is one short line: its traceback shows nothing of ours.
+    A suspicious request, such as one with a malformed `Host` or form, is one short line: its traceback shows nothing
+    of ours.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.name.startswith(SUSPICIOUS_REQUESTS):
+        status: int | None = getattr(record, "status_code", None)
+        is_refused = status is not None and status < SERVER_ERROR and record.exc_info is not None
+        if is_refused or record.name.startswith(SUSPICIOUS_REQUESTS):
             record.msg, record.args = record.getMessage()[:MAX_SUSPICIOUS_CHARACTERS], ()
             record.exc_info = record.exc_text = None
             return True
-        return not hasattr(record, "status_code") or record.exc_info is not None
+        return status is None or record.exc_info is not None
 
 
 @dataclass(slots=True)

@@ -56,6 +56,8 @@ class ApiHandler:
             request = ASGIRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
             return problem(Malformed())
+        # DRF takes a body without a length, as a chunked one is, for an empty one.
+        request.META.setdefault("CONTENT_LENGTH", str(len(body)))
         return await self.respond(request)
 
     async def _call_view(self, request: HttpRequest) -> HttpResponseBase:

@@ -67,8 +67,16 @@ class BoundedListField(serializers.ListField):
         return super().run_child_validation(data)
 
 
+class CursorField(TextField):
+    """Any text: one that is no cursor is refused as a forged one, whatever its characters."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.validators = []
+
+
 class PageQuery(StrictSerializer):
     """The query parameters `limit` and `cursor` of every list."""
 
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE)
-    cursor = TextField(required=False, allow_blank=True)
+    cursor = CursorField(required=False, allow_blank=True)

@@ -409,7 +409,9 @@ class Committer:
             if not pending.future.done():
                 pending.future.set_result(sent)
             for repeat in pending.repeats:
-                self._answer_repeat(repeat, pending, sent)
+                metrics.DUPLICATES.inc()
+                if not repeat.future.done():
+                    repeat.future.set_result(replace(sent, duplicate=True))
             self._count_answered(pending)
         self._count_sent([pending for pending, _ in answered])
 
@@ -426,23 +428,12 @@ class Committer:
         metrics.SENT.inc(sent)
         metrics.OWN_DRAFTS.inc(own)
 
-    def _answer_repeat(self, repeat: PendingDraft, first: PendingDraft, sent: Sent) -> None:
-        is_same = repeat.draft.digest == first.draft.digest
-        if is_same:
-            metrics.DUPLICATES.inc()
-        if repeat.future.done():
-            return
-        if is_same:
-            repeat.future.set_result(replace(sent, duplicate=True))
-        else:
-            repeat.future.set_exception(ClientMessageIdConflict())
-
     def _fail_each(self, refused: Sequence[tuple[PendingDraft, ParleyError]]) -> None:
         for pending, error in refused:
             self.fail([pending], error)
 
     def fail(self, drafts: Sequence[PendingDraft], error: ParleyError) -> None:
-        """Answer with an error, also the repeats: they are the same sender's."""
+        """Answer with an error, also the repeats."""
         everyone = [each for pending in drafts for each in (pending, *pending.repeats)]
         if not everyone:
             return

@@ -42,7 +42,7 @@ class PendingDraft:
     """A draft without an answer yet.
 
     The message id survives every retry: an idempotency key in the store that holds it was written for this draft.
-    `repeats` are later sends of the same id by the same sender; they share the answer.
+    `repeats` are later sends of the same draft, under the same id; they share the answer.
     """
 
     draft: Draft
@@ -165,10 +165,10 @@ class ChatQueues:
         self._retries = 0
 
     def add(self, pending: PendingDraft) -> None:
-        """Queue a draft, or attach it to the pending one with the same id and sender."""
+        """Queue a draft, or attach it to the pending one that it repeats."""
         draft = pending.draft
         first = self._by_key.setdefault((draft.chat_id, draft.client_message_id), pending)
-        if first is not pending and first.draft.sender_id == draft.sender_id:
+        if first is not pending and first.draft.digest == draft.digest:
             first.repeats.append(pending)
             return
         queue = self._queues.get(draft.chat_id)
@@ -189,8 +189,8 @@ class ChatQueues:
     def finish_reading(self, batch: Batch, verified: Iterable[PendingDraft]) -> list[PendingDraft] | None:
         """Move the verified drafts on and drop the others.
 
-        Returns the drafts whose id another sender's draft, ahead of them, has taken. Returns None, and moves nothing,
-        when the chat was retried meanwhile.
+        Returns the drafts whose id another one, ahead of them, has taken. Returns None, and moves nothing, when the
+        chat was retried meanwhile.
         """
         queue = batch.queue
         if queue.epoch != batch.epoch:
@@ -202,7 +202,7 @@ class ChatQueues:
             first = ahead.setdefault(pending.draft.client_message_id, pending)
             if first is pending:
                 moved.append(pending)
-            elif first.draft.sender_id == pending.draft.sender_id:
+            elif first.draft.digest == pending.draft.digest:
                 first.repeats += (pending, *pending.repeats)
                 pending.repeats = []
             else:

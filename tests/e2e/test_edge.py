@@ -150,6 +150,12 @@ class TestBodies:
             refusal = httpx.post(f"{edge.url}/api/auth/request-code", content=content, headers=headers)
             assert refusal.json()["code"] == "invalid_request"
 
+    def test_one_of_unknown_length_is_read(self, edge: Web) -> None:
+        pieces = iter((b'{"refresh_', b'token": "none"}'))
+        headers = {"Content-Type": "application/json"}
+        refusal = httpx.post(f"{edge.url}/api/auth/refresh", content=pieces, headers=headers)
+        assert refusal.json()["code"] == "invalid_refresh_token"
+
     def test_one_of_unknown_length_is_cut_off_while_it_arrives(self, edge: Web) -> None:
         piece = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
         before = resident_bytes(edge)

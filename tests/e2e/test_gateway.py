@@ -102,10 +102,12 @@ class TestTheHandshake:
         async with opened(web, device, origin=web.url) as socket:
             await socket.catch_up_with_server()
 
-    async def test_another_path_is_refused(self, web: Web, device: Device) -> None:
+    @pytest.mark.parametrize("path", ["/ws/else", "/", "/?x", "//ws", "/ws%0a", "/%0a"])
+    async def test_another_path_is_refused(self, web: Web, device: Device, path: str) -> None:
         with pytest.raises(InvalidStatus) as refusal:
-            await connect(web.socket_url + "/else", additional_headers=device.headers)
+            await connect(web.socket_url.removesuffix("/ws") + path, additional_headers=device.headers)
         assert refusal.value.response.status_code == httpx.codes.FORBIDDEN
+        assert web.failures == []
 
 
 def nonsense(chance: random.Random, count: int) -> Iterator[str]:

@@ -94,6 +94,7 @@ class TestListing:
             team.admin.get(path, cursor=cursor),
             team.owner.get(f"/api/chats/{other}/members", cursor=cursor),
             team.owner.get(path, cursor=cursor + "x"),
+            team.owner.get(path, cursor="\0"),
             team.owner.get("/api/chats", cursor=cursor),
         ):
             assert (answer.status, list(answer.body["errors"])) == (400, ["cursor"])

@@ -174,6 +174,19 @@ class TestRetries:
         assert first.result(20).message.content == "one"
         assert isinstance(second.exception(20), ClientMessageIdConflict)
 
+    def test_a_repeat_is_a_duplicate_also_behind_other_content_with_the_same_id(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        services.send(services.draft(chat, ann, "same", "one"))
+        with services.wire.held("BatchGetItem") as arrived:
+            opening = services.submit(services.draft(chat, ann, "opening"))
+            assert arrived.wait(10)
+            other = services.submit(services.draft(chat, ann, "same", "two"))
+            again = services.submit(services.draft(chat, ann, "same", "one"))
+        opening.result(20)
+        assert isinstance(other.exception(20), ClientMessageIdConflict)
+        assert (again.result(20).message.sequence, again.result(20).duplicate) == (1, True)
+
     def test_the_same_id_of_two_senders_in_one_batch_is_a_conflict_for_the_second(
         self, services: Services, chat: ChatId, ann: UserId, bob: UserId
     ) -> None:

@@ -14,7 +14,7 @@ _numbers = iter(range(1_000_000))
 
 def pending(chat: str, *, sender: str = "ann", client_message_id: str | None = None, content: str = "") -> PendingDraft:
     number = next(_numbers)
-    text = content or str(number)
+    text = content or client_message_id or str(number)
     draft = Draft(ChatId(chat), UserId(sender), client_message_id or f"id-{number}", text)
     return PendingDraft(draft, MessageId(f"msg-{number}"), arrived=0.0, future=NO_FUTURE)
 
@@ -348,6 +348,16 @@ class TestTheSameIdTwice:
         queues.add(again)
         assert first.repeats == []
         assert drafts_of(queues.start_reading(), "a") == [again]
+
+    def test_another_text_under_the_same_id_does_not_share_the_answer(self) -> None:
+        queues = ChatQueues()
+        first, other = (pending("a", client_message_id="same", content=text) for text in ("one", "two"))
+        queues.add(first)
+        queues.add(other)
+        (batch,) = queues.start_reading()
+        assert list(batch.drafts) == [first, other]
+        assert queues.finish_reading(batch, batch.drafts) == [other]
+        assert first.repeats == []
 
     def test_another_senders_same_id_is_read_and_then_refused(self) -> None:
         queues = ChatQueues()

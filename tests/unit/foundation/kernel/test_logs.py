@@ -39,6 +39,12 @@ class TestFilter:
         assert suspicious.exc_info is None
         assert len(suspicious.getMessage()) == 200
 
+    def test_a_request_that_django_refuses_with_a_traceback_is_one_line(self) -> None:
+        refused = record("Unable to parse request body: %s", status_code=400, exc_info=raised())
+        assert OnlyUnforeseen().filter(refused)
+        assert refused.exc_info is None
+        assert refused.getMessage() == "Unable to parse request body: world"
+
 
 class TestRepeats:
     def test_more_of_the_same_are_dropped_and_counted(self) -> None:

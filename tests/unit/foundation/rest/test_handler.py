@@ -63,7 +63,15 @@ def routes() -> Iterator[None]:
         yield
 
 
-async def ask(target: str, *pieces: bytes, query: bytes = b"", method: str = "GET", leaves: bool = False) -> Answer:
+async def ask(
+    target: str,
+    *pieces: bytes,
+    query: bytes = b"",
+    method: str = "GET",
+    leaves: bool = False,
+    is_chunked: bool = False,
+) -> Answer:
+    length = str(sum(map(len, pieces))).encode()
     events = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     events.append({"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b""})
     scope = {
@@ -74,7 +82,7 @@ async def ask(target: str, *pieces: bytes, query: bytes = b"", method: str = "GE
         "headers": [
             (b"host", b"testserver"),
             (b"content-type", b"application/json"),
-            (b"content-length", str(sum(map(len, pieces))).encode()),
+            (b"transfer-encoding", b"chunked") if is_chunked else (b"content-length", length),
         ],
     }
     arriving, answer = iter(events), Answer()
@@ -129,6 +137,10 @@ class TestQueries:
 
 
 class TestBodies:
+    async def test_one_of_unknown_length_is_read(self) -> None:
+        answer = await ask("/threads", b'{"a": ', b"1}", method="POST", is_chunked=True)
+        assert json.loads(answer.body)["body"] == {"a": 1}
+
     async def test_one_that_is_too_large_is_refused_while_it_arrives(self) -> None:
         half = b" " * (settings.MAX_BODY_BYTES // 2 + 1)
         answer = await ask("/threads", half, half, method="POST", leaves=True)
