@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 WHOLE_TEXT = 0x81
 MAX_BATCH = 100
+# As a page of history. Some clients take no frame of a megabyte.
+MAX_BATCH_BYTES = 512 * 1024
 # Of the queue of one connection.
 MAX_FRAMES = 1_000
 MAX_BYTES = 4 * 1024 * 1024
@@ -38,6 +40,10 @@ class Messages:
     first: int
     last: int
     bodies: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.bodies))
 
     @cached_property
     def payload(self) -> bytes:
@@ -82,21 +88,22 @@ _sync_batches: WeakKeyDictionary[Page, Shared] = WeakKeyDictionary()
 
 
 def coalesce(frames: Sequence[Frame]) -> list[Frame]:
-    """Join consecutive messages of one chat into batches of at most `MAX_BATCH`."""
+    """Join consecutive messages of one chat into batches of at most `MAX_BATCH` messages and `MAX_BATCH_BYTES`."""
     ready: list[Frame] = []
     run: list[Messages] = []
+    count = size = 0
     for frame in frames:
-        if run and not (
-            isinstance(frame, Messages)
-            and frame.follows(run[-1])
-            and sum(len(each.bodies) for each in run) + len(frame.bodies) <= MAX_BATCH
-        ):
+        if not isinstance(frame, Messages):
+            ready += (_join(run), frame) if run else (frame,)
+            run = []
+            continue
+        count, size = count + len(frame.bodies), size + frame.size
+        if run and not (frame.follows(run[-1]) and count <= MAX_BATCH and size <= MAX_BATCH_BYTES):
             ready.append(_join(run))
             run = []
-        if isinstance(frame, Messages):
-            run.append(frame)
-        else:
-            ready.append(frame)
+        if not run:
+            count, size = len(frame.bodies), frame.size
+        run.append(frame)
     if run:
         ready.append(_join(run))
     return ready

@@ -243,6 +243,11 @@ class TestDeliveries:
         assert (both.first, both.last, len(both.bodies)) == (1, 3, 3)
         assert frames.coalesce([second, first]) == [second, first]
 
+    def test_a_batch_of_long_messages_ends_at_the_size_of_a_page(self) -> None:
+        long = b"x" * (frames.MAX_BATCH_BYTES // 4 + 1)
+        ready = frames.coalesce([Messages("a", sequence, sequence, (long,)) for sequence in range(1, 9)])
+        assert [len(each.bodies) for each in ready if isinstance(each, Messages)] == [3, 3, 2]
+
     def test_a_batch_holds_a_hundred(self) -> None:
         many = delivered([message(sequence) for sequence in range(1, 251)])
         assert [len(each.bodies) for each in many if isinstance(each, Messages)] == [100, 100, 50]
