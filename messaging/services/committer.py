@@ -281,7 +281,9 @@ class Committer:
         for batch in batches:
             clashing = self._queues.finish_reading(batch, result.writable.get(batch.chat_id, ()))
             if clashing is not None:
-                batch.queue.facts = result.facts.get(batch.chat_id)
+                # Of plain messages there are none: those of the drafts that are being committed stay.
+                if (facts := result.facts.get(batch.chat_id)) is not None:
+                    batch.queue.facts = facts
                 current.add(batch.chat_id)
                 self.fail(clashing, ClientMessageIdConflict())
         self._fail_each([each for each in result.refused if each[0].draft.chat_id in current])

@@ -81,9 +81,13 @@ class Fold:
         return writes + self._writes
 
     def facts_after(self) -> Facts:
-        """What is known once the transaction is committed, for the drafts that were read together with these."""
-        chat = self._facts.chat
-        return replace(self._facts, entries=self._entries, chat=chat and replace(chat, pins=self._pins))
+        """What is known once the transaction is committed, for the drafts that were read together with these.
+
+        Of the new entries only deletions, which deleting again answers: a chat may go on without another read.
+        """
+        read, chat = self._facts.entries, self._facts.chat
+        kept = {place: each for place, each in self._entries.items() if place in read or each.kind is Kind.DELETION}
+        return replace(self._facts, entries=kept, chat=chat and replace(chat, pins=self._pins))
 
     def _outcome(self, pending: "PendingDraft") -> Message | Sent:
         match pending.draft.kind:
