@@ -10,6 +10,7 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, UserId, is_user_id
 from foundation.stores.dynamodb import AccessPattern, BatchResult, Key
+from foundation.stores.errors import StoreUnavailable
 from messaging.domain import Kind, Message, Sent
 from messaging.errors import ClientMessageIdConflict
 from messaging.services.fold import Facts
@@ -155,6 +156,8 @@ class BatchReader:
             elif key is None:
                 result.writable.setdefault(draft.chat_id, []).append(pending)
             else:
+                if is_stored:
+                    _refuse_overtaken(pending, result)
                 repeated.append((pending, key))
         if repeated:
             await self._compare(repeated, result)
@@ -172,6 +175,17 @@ class BatchReader:
                 result.stored.append((pending, Sent(message, duplicate=key.message_id != pending.message_id)))
             else:
                 result.refused.append((pending, ClientMessageIdConflict()))
+
+
+def _refuse_overtaken(stored: PendingDraft, result: ReadResult) -> None:
+    """Refuse what its sender sent before and was tried, but is not stored: now it would be stored behind a later draft.
+
+    Whoever stored that one has refused the others or found nothing to change, and the answers were lost.
+    """
+    writable = result.writable.get(stored.draft.chat_id, [])
+    for pending in [each for each in writable if each.attempts and each.draft.sender_id == stored.draft.sender_id]:
+        writable.remove(pending)
+        result.refused.append((pending, StoreUnavailable("The answer was lost; send it again with the same id")))
 
 
 def _is_repeated(pending: PendingDraft, key: StoredKey, message: Message) -> bool:

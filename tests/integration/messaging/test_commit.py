@@ -13,14 +13,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from foundation.kernel.errors import Overloaded
-from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, MessageId, UserId
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
 from foundation.stores.kafka import OnDelivered, Outgoing
 from messaging.domain import Draft, Sent
 from messaging.services import committer
-from messaging.services.committer import CONTENTION_RETRIES
+from messaging.services.committer import CONTENTION_RETRIES, Committer
 from messaging.services.history import Window
 from messaging.services.queues import FULL_BATCH
 from tests.doubles import SettableClock, eventually
@@ -154,6 +154,25 @@ class TestSeveralWriters:
         assert late.message == quick.message
         assert (quick.duplicate, late.duplicate) == (False, True)
         assert len(services.stored(chat)) == 1
+
+    def test_what_a_former_home_failed_is_not_stored_behind_what_it_stored(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        """Both drafts were handed over and taken back: the answers were lost."""
+        handed = [(services.draft(chat, ann, f"id-{number}"), services.ids.message()) for number in range(2)]
+
+        async def commit(committer: Committer, drafts: list[tuple[Draft, MessageId]]) -> list[Sent | BaseException]:
+            pending = [committer.accept(draft, message_id) for draft, message_id in drafts]
+            for each in pending:
+                each.attempts = 1
+            return await asyncio.gather(*(each.future for each in pending), return_exceptions=True)
+
+        other_process.run(commit(other_process.committer, handed[1:]))
+        failed, stored = services.run(commit(services.committer, handed))
+        assert isinstance(failed, StoreUnavailable)
+        assert isinstance(stored, Sent)
+        assert [message.client_message_id for message in services.stored(chat)] == ["id-1"]
+        assert services.send(handed[0][0]).message.sequence == 2
 
     def test_a_key_that_appears_during_a_batch_read_stops_the_write(
         self, services: Services, other_process: Services, chat: ChatId, ann: UserId

@@ -466,6 +466,20 @@ class TestRetries:
         assert (sent.duplicate, sent.unchanged, sent.message.sequence) == (False, False, 2)
         assert len(room.log()) == 2
 
+    def test_a_change_that_changed_nothing_is_not_made_behind_a_later_one_when_the_answer_is_lost(
+        self, room: Room, services: Services
+    ) -> None:
+        services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")], after_sending=True)
+        drafts = [
+            room.draft("max", Kind.REACTION, target=1, emoji=THUMB, action=action)
+            for action in (Action.REMOVE, Action.ADD)
+        ]
+        removed, added = services.run(submit_at_once(services, drafts))
+        assert isinstance(removed, StoreUnavailable), "nobody knows what became of it"
+        assert isinstance(added, Sent)
+        assert (added.message.sequence, len(room.log())) == (2, 2)
+        assert room.at(1).reactions == {THUMB: frozenset((room.people["max"],))}
+
     def test_a_key_without_a_digest_is_compared_with_its_message(self, room: Room, services: Services) -> None:
         services.database.call(
             "UpdateItem",
