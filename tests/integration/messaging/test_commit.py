@@ -331,6 +331,27 @@ class TestFaults:
         assert [event.payload for event in services.fake_producer.events] == [sent.message.to_json()]
         assert services.send(services.draft(chat, ann, "next")).message.sequence == 2
 
+    def test_it_is_found_also_when_the_first_reads_for_it_fail(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        """Its event would be missing until the next one of its chat."""
+        services.send(services.draft(chat, ann, "warm"))
+        errors: dict[str, list[Exception]] = {
+            "TransactWriteItems": [StoreUnavailable("no answer")],
+            "BatchGetItem": [StoreUnavailable("no answer"), Throttled("over capacity")],
+        }
+
+        async def lose(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            answer = await send(name, request)
+            if errors[name] and len(errors["TransactWriteItems"]) == (name == "TransactWriteItems"):
+                raise errors[name].pop(0)
+            return answer
+
+        services.wire.intercept = lose
+        sent = services.send(services.draft(chat, ann))
+        assert (sent.message.sequence, sent.duplicate, errors["BatchGetItem"]) == (2, False, [])
+        assert services.fake_producer.events[-1].payload == sent.message.to_json()
+
     def test_a_lost_answer_does_not_change_the_order(self, services: Services, chat: ChatId, ann: UserId) -> None:
         services.send(services.draft(chat, ann, "warm"))
         services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")] * 2, after_sending=True)
