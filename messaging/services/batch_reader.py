@@ -1,7 +1,8 @@
 """Reads what decides over a batch of drafts: memberships, idempotency keys, counters, and what changes depend on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, takewhile
 from typing import Any
 
 from chats.domain import CommandType, CounterState
@@ -45,13 +46,15 @@ class BatchReader:
     async def read(self, batches: Sequence[Batch], *, fresh: bool = False) -> ReadResult:
         """One strongly consistent read of memberships, idempotency keys and the counters not remembered.
 
-        For drafts that are folded it also reads what they depend on. A second one reads the entries of the keys that
-        exist. `fresh` reads all counters. Raises `StoreUnavailable`.
+        For drafts that are folded it also reads what they depend on, for drafts that were tried the keys of those tried
+        behind them. A second one reads the entries of the keys that exist. `fresh` reads all counters. Raises
+        `StoreUnavailable`.
         """
         for batch in batches:
             if fresh or any(self._cache.must_read_counter(pending.draft) for pending in batch.drafts):
                 self._cache.forget(batch.chat_id)
         drafts = [pending for batch in batches for pending in batch.drafts]
+        behind = [pending for batch in batches for pending in _tried_behind(batch)]
         folded = [pending for pending in drafts if pending.draft.needs_read]
         pairs = {(pending.draft.chat_id, pending.draft.sender_id) for pending in drafts}
         before = {batch.chat_id: self._cache.find_counter(batch.chat_id) for batch in batches}
@@ -59,7 +62,9 @@ class BatchReader:
         found = await self._database.batch_get(
             {
                 **self._posting.membership_lookup(pairs | _people_of(folded)),
-                **self._keys.lookup({(pending.draft.chat_id, pending.draft.client_message_id) for pending in drafts}),
+                **self._keys.lookup(
+                    {(each.draft.chat_id, each.draft.client_message_id) for each in chain(drafts, behind)}
+                ),
                 **(self._posting.counter_lookup(unknown) if unknown else {}),
                 **self._dependencies_of(folded),
             }
@@ -73,6 +78,7 @@ class BatchReader:
         missing = set(unknown) - counters.keys()
         result = await self._classify(
             drafts,
+            behind,
             allowed={
                 (chat_id, sender_id)
                 for chat_id, sender_id in members | {_sender(each) for each in folded if each.draft.by_staff}
@@ -140,6 +146,7 @@ class BatchReader:
     async def _classify(
         self,
         drafts: Sequence[PendingDraft],
+        behind: Sequence[PendingDraft],
         *,
         allowed: set[tuple[ChatId, str]],
         keys: Mapping[tuple[ChatId, str], StoredKey],
@@ -159,6 +166,10 @@ class BatchReader:
                 if is_stored:
                     _refuse_overtaken(pending, result)
                 repeated.append((pending, key))
+        for pending in behind:
+            key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
+            if key is not None and key.message_id == pending.message_id:
+                _refuse_overtaken(pending, result)
         if repeated:
             await self._compare(repeated, result)
         return result
@@ -175,6 +186,13 @@ class BatchReader:
                 result.stored.append((pending, Sent(message, duplicate=key.message_id != pending.message_id)))
             else:
                 result.refused.append((pending, ClientMessageIdConflict()))
+
+
+def _tried_behind(batch: Batch) -> Iterable[PendingDraft]:
+    """The drafts behind a batch that were tried together with it: another process may have stored them."""
+    if not batch.drafts[-1].attempts:
+        return ()
+    return takewhile(lambda pending: pending.attempts > 0, batch.queue.queued)
 
 
 def _refuse_overtaken(stored: PendingDraft, result: ReadResult) -> None:

@@ -155,11 +155,12 @@ class TestSeveralWriters:
         assert (quick.duplicate, late.duplicate) == (False, True)
         assert len(services.stored(chat)) == 1
 
+    @pytest.mark.parametrize("count", [2, FULL_BATCH + 1])
     def test_what_a_former_home_failed_is_not_stored_behind_what_it_stored(
-        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId, count: int
     ) -> None:
-        """Both drafts were handed over and taken back: the answers were lost."""
-        handed = [(services.draft(chat, ann, f"id-{number}"), services.ids.message()) for number in range(2)]
+        """All drafts were handed over and taken back: the answers were lost."""
+        handed = [(services.draft(chat, ann, f"id-{number}"), services.ids.message()) for number in range(count)]
 
         async def commit(committer: Committer, drafts: list[tuple[Draft, MessageId]]) -> list[Sent | BaseException]:
             pending = [committer.accept(draft, message_id) for draft, message_id in drafts]
@@ -167,11 +168,11 @@ class TestSeveralWriters:
                 each.attempts = 1
             return await asyncio.gather(*(each.future for each in pending), return_exceptions=True)
 
-        other_process.run(commit(other_process.committer, handed[1:]))
-        failed, stored = services.run(commit(services.committer, handed))
-        assert isinstance(failed, StoreUnavailable)
+        other_process.run(commit(other_process.committer, handed[-1:]))
+        *failed, stored = services.run(commit(services.committer, handed))
+        assert {type(each) for each in failed} == {StoreUnavailable}
         assert isinstance(stored, Sent)
-        assert [message.client_message_id for message in services.stored(chat)] == ["id-1"]
+        assert [message.client_message_id for message in services.stored(chat)] == [f"id-{count - 1}"]
         assert services.send(handed[0][0]).message.sequence == 2
 
     def test_a_key_that_appears_during_a_batch_read_stops_the_write(
