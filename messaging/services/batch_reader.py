@@ -153,6 +153,7 @@ class BatchReader:
     ) -> ReadResult:
         result = ReadResult()
         repeated: list[tuple[PendingDraft, StoredKey]] = []
+        overtaken: list[PendingDraft] = []
         for pending in drafts:
             draft = pending.draft
             key = keys.get((draft.chat_id, draft.client_message_id))
@@ -164,15 +165,36 @@ class BatchReader:
                 result.writable.setdefault(draft.chat_id, []).append(pending)
             else:
                 if is_stored:
-                    _refuse_overtaken(pending, result)
+                    overtaken += _take_overtaken(pending, result)
                 repeated.append((pending, key))
         for pending in behind:
             key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
             if key is not None and key.message_id == pending.message_id:
-                _refuse_overtaken(pending, result)
+                overtaken += _take_overtaken(pending, result)
+        if overtaken:
+            repeated += await self._look_again(overtaken, result)
         if repeated:
             await self._compare(repeated, result)
         return result
+
+    async def _look_again(
+        self, overtaken: Sequence[PendingDraft], result: ReadResult
+    ) -> list[tuple[PendingDraft, StoredKey]]:
+        """Those that are stored, with their keys: the first read was no snapshot. Refuse the others.
+
+        Whoever stored the later draft has refused them or found nothing to change, and the answers were lost.
+        """
+        places = {(each.draft.chat_id, each.draft.client_message_id) for each in overtaken}
+        keys = self._keys.found_in(await self._database.batch_get(self._keys.lookup(places)), now=self._clock.now())
+        stored = []
+        for pending in overtaken:
+            key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
+            if key is not None:
+                stored.append((pending, key))
+            else:
+                error = StoreUnavailable("The answer was lost; send it again with the same id")
+                result.refused.append((pending, error))
+        return stored
 
     async def _compare(self, repeated: Sequence[tuple[PendingDraft, StoredKey]], result: ReadResult) -> None:
         """Compare each draft with what its key stands for, and answer with the entry as it stands."""
@@ -195,15 +217,13 @@ def _tried_behind(batch: Batch) -> Iterable[PendingDraft]:
     return takewhile(lambda pending: pending.attempts > 0, batch.queue.queued)
 
 
-def _refuse_overtaken(stored: PendingDraft, result: ReadResult) -> None:
-    """Refuse what its sender sent before and was tried, but is not stored: now it would be stored behind a later draft.
-
-    Whoever stored that one has refused the others or found nothing to change, and the answers were lost.
-    """
+def _take_overtaken(stored: PendingDraft, result: ReadResult) -> list[PendingDraft]:
+    """What its sender sent before and was tried, and would now be stored behind it. It is no longer writable."""
     writable = result.writable.get(stored.draft.chat_id, [])
-    for pending in [each for each in writable if each.attempts and each.draft.sender_id == stored.draft.sender_id]:
+    overtaken = [each for each in writable if each.attempts and each.draft.sender_id == stored.draft.sender_id]
+    for pending in overtaken:
         writable.remove(pending)
-        result.refused.append((pending, StoreUnavailable("The answer was lost; send it again with the same id")))
+    return overtaken
 
 
 def _is_repeated(pending: PendingDraft, key: StoredKey, message: Message) -> bool:

@@ -20,7 +20,7 @@ from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUna
 from foundation.stores.kafka import OnDelivered, Outgoing
 from messaging.domain import Draft, Sent
 from messaging.services import committer
-from messaging.services.committer import CONTENTION_RETRIES, Committer
+from messaging.services.committer import CONTENTION_RETRIES
 from messaging.services.history import Window
 from messaging.services.queues import FULL_BATCH
 from tests.doubles import SettableClock, eventually
@@ -159,21 +159,32 @@ class TestSeveralWriters:
     def test_what_a_former_home_failed_is_not_stored_behind_what_it_stored(
         self, services: Services, other_process: Services, chat: ChatId, ann: UserId, count: int
     ) -> None:
-        """All drafts were handed over and taken back: the answers were lost."""
-        handed = [(services.draft(chat, ann, f"id-{number}"), services.ids.message()) for number in range(count)]
-
-        async def commit(committer: Committer, drafts: list[tuple[Draft, MessageId]]) -> list[Sent | BaseException]:
-            pending = [committer.accept(draft, message_id) for draft, message_id in drafts]
-            for each in pending:
-                each.attempts = 1
-            return await asyncio.gather(*(each.future for each in pending), return_exceptions=True)
-
-        other_process.run(commit(other_process.committer, handed[-1:]))
-        *failed, stored = services.run(commit(services.committer, handed))
+        handed = handed_over(services, chat, ann, count)
+        other_process.run(commit_tried(other_process, handed[-1:]))
+        *failed, stored = services.run(commit_tried(services, handed))
         assert {type(each) for each in failed} == {StoreUnavailable}
         assert isinstance(stored, Sent)
         assert [message.client_message_id for message in services.stored(chat)] == [f"id-{count - 1}"]
         assert services.send(handed[0][0]).message.sequence == 2
+
+    def test_what_a_former_home_has_just_stored_is_found_though_a_batch_read_misses_its_key(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        handed = handed_over(services, chat, ann, 2)
+        other_process.run(commit_tried(other_process, handed))
+
+        async def miss(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            services.wire.intercept = None
+            answer = await send(name, request)
+            found = {
+                table: [item for item in items if item.get("client_message_id") != {"S": "id-0"}]
+                for table, items in answer["Responses"].items()
+            }
+            return {**answer, "Responses": found}
+
+        services.wire.intercept = miss
+        sent = services.run(commit_tried(services, handed))
+        assert [each.message.sequence for each in sent if isinstance(each, Sent)] == [1, 2]
 
     def test_a_key_that_appears_during_a_batch_read_stops_the_write(
         self, services: Services, other_process: Services, chat: ChatId, ann: UserId
@@ -210,6 +221,18 @@ class TestSeveralWriters:
         assert [answer.result(20).message.sequence for answer in answers] == [3, 2]
         theirs = [len(items) for items in transactions(services) if chat not in repr(items)]
         assert theirs == [6, 3, 3]
+
+
+def handed_over(services: Services, chat: ChatId, sender: UserId, count: int) -> list[tuple[Draft, MessageId]]:
+    return [(services.draft(chat, sender, f"id-{number}"), services.ids.message()) for number in range(count)]
+
+
+async def commit_tried(services: Services, drafts: list[tuple[Draft, MessageId]]) -> list[Sent | BaseException]:
+    """As what was handed over and taken back: the answers were lost."""
+    pending = [services.committer.accept(draft, message_id) for draft, message_id in drafts]
+    for each in pending:
+        each.attempts = 1
+    return await asyncio.gather(*(each.future for each in pending), return_exceptions=True)
 
 
 class TestChatsWithAnotherHome:
