@@ -16,7 +16,7 @@ from messaging.domain import Kind, Message, Sent
 from messaging.errors import ClientMessageIdConflict
 from messaging.services.fold import Facts
 from messaging.services.ingest import Ingest, IngestStores
-from messaging.services.queues import Batch, PendingDraft
+from messaging.services.queues import GUEST, Batch, PendingDraft
 from messaging.stores.messages import EntryKey, StoredKey
 
 
@@ -218,9 +218,18 @@ def _tried_behind(batch: Batch) -> Iterable[PendingDraft]:
 
 
 def _take_overtaken(stored: PendingDraft, result: ReadResult) -> list[PendingDraft]:
-    """What its sender sent before and was tried, and would now be stored behind it. It is no longer writable."""
+    """What its sender sent before and was tried, and would now be stored behind it. It is no longer writable.
+
+    Drafts of other processes are in order there: here one may be behind another that it does not follow.
+    """
+    if stored.path is GUEST:
+        return []
     writable = result.writable.get(stored.draft.chat_id, [])
-    overtaken = [each for each in writable if each.attempts and each.draft.sender_id == stored.draft.sender_id]
+    overtaken = [
+        pending
+        for pending in writable
+        if pending.attempts and pending.path is not GUEST and pending.draft.sender_id == stored.draft.sender_id
+    ]
     for pending in overtaken:
         writable.remove(pending)
     return overtaken

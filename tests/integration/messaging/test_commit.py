@@ -22,9 +22,11 @@ from messaging.domain import Draft, Sent
 from messaging.services import committer
 from messaging.services.committer import CONTENTION_RETRIES
 from messaging.services.history import Window
-from messaging.services.queues import FULL_BATCH
+from messaging.services.queues import FULL_BATCH, GUEST, Path, fallback
 from tests.doubles import SettableClock, eventually
 from tests.integration.messaging.services import Call, Services, cancelled
+
+TAKEN_BACK = fallback("left")
 
 
 class FixedPause(RetryPolicy):
@@ -167,6 +169,15 @@ class TestSeveralWriters:
         assert [message.client_message_id for message in services.stored(chat)] == [f"id-{count - 1}"]
         assert services.send(handed[0][0]).message.sequence == 2
 
+    def test_a_draft_of_another_process_is_not_failed_for_one_that_it_does_not_follow(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        """Its sender has two connections, at different processes."""
+        handed = handed_over(services, chat, ann, 2)
+        other_process.run(commit_tried(other_process, handed[1:]))
+        sent = services.run(commit_tried(services, handed, GUEST))
+        assert [each.message.sequence for each in sent if isinstance(each, Sent)] == [2, 1]
+
     def test_what_a_former_home_has_just_stored_is_found_though_a_batch_read_misses_its_key(
         self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
@@ -227,11 +238,13 @@ def handed_over(services: Services, chat: ChatId, sender: UserId, count: int) ->
     return [(services.draft(chat, sender, f"id-{number}"), services.ids.message()) for number in range(count)]
 
 
-async def commit_tried(services: Services, drafts: list[tuple[Draft, MessageId]]) -> list[Sent | BaseException]:
+async def commit_tried(
+    services: Services, drafts: list[tuple[Draft, MessageId]], path: Path = TAKEN_BACK
+) -> list[Sent | BaseException]:
     """As what was handed over and taken back: the answers were lost."""
     pending = [services.committer.accept(draft, message_id) for draft, message_id in drafts]
     for each in pending:
-        each.attempts = 1
+        each.attempts, each.path = 1, path
     return await asyncio.gather(*(each.future for each in pending), return_exceptions=True)
 
 
