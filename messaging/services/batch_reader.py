@@ -11,10 +11,9 @@ from foundation.kernel.clock import Clock
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import ChatId, UserId, is_user_id
 from foundation.stores.dynamodb import AccessPattern, BatchResult, Key
-from foundation.stores.errors import StoreUnavailable
 from messaging.domain import Kind, Message, Sent
 from messaging.errors import ClientMessageIdConflict
-from messaging.services.fold import Facts
+from messaging.services.fold import Facts, answer_lost
 from messaging.services.ingest import Ingest, IngestStores
 from messaging.services.queues import GUEST, Batch, PendingDraft
 from messaging.stores.messages import EntryKey, StoredKey
@@ -153,7 +152,7 @@ class BatchReader:
     ) -> ReadResult:
         result = ReadResult()
         repeated: list[tuple[PendingDraft, StoredKey]] = []
-        overtaken: list[PendingDraft] = []
+        overtaken: dict[PendingDraft, None] = {}
         for pending in drafts:
             draft = pending.draft
             key = keys.get((draft.chat_id, draft.client_message_id))
@@ -165,14 +164,14 @@ class BatchReader:
                 result.writable.setdefault(draft.chat_id, []).append(pending)
             else:
                 if is_stored:
-                    overtaken += _take_overtaken(pending, result)
+                    overtaken |= dict.fromkeys(_overtaken_by(pending, result))
                 repeated.append((pending, key))
         for pending in behind:
             key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
             if key is not None and key.message_id == pending.message_id:
-                overtaken += _take_overtaken(pending, result)
+                overtaken |= dict.fromkeys(_overtaken_by(pending, result))
         if overtaken:
-            repeated += await self._look_again(overtaken, result)
+            repeated += await self._look_again(list(overtaken), result)
         if repeated:
             await self._compare(repeated, result)
         return result
@@ -180,7 +179,7 @@ class BatchReader:
     async def _look_again(
         self, overtaken: Sequence[PendingDraft], result: ReadResult
     ) -> list[tuple[PendingDraft, StoredKey]]:
-        """Those that are stored, with their keys: the first read was no snapshot. Refuse the others.
+        """Those that are stored, with their keys: the first read was no snapshot. The others are not to be stored.
 
         Whoever stored the later draft has refused them or found nothing to change, and the answers were lost.
         """
@@ -189,11 +188,14 @@ class BatchReader:
         stored = []
         for pending in overtaken:
             key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
+            if key is None and pending.draft.needs_read:
+                pending.is_overtaken = True
+                continue
+            result.writable[pending.draft.chat_id].remove(pending)
             if key is not None:
                 stored.append((pending, key))
             else:
-                error = StoreUnavailable("The answer was lost; send it again with the same id")
-                result.refused.append((pending, error))
+                result.refused.append((pending, answer_lost()))
         return stored
 
     async def _compare(self, repeated: Sequence[tuple[PendingDraft, StoredKey]], result: ReadResult) -> None:
@@ -217,22 +219,18 @@ def _tried_behind(batch: Batch) -> Iterable[PendingDraft]:
     return takewhile(lambda pending: pending.attempts > 0, batch.queue.queued)
 
 
-def _take_overtaken(stored: PendingDraft, result: ReadResult) -> list[PendingDraft]:
-    """What its sender sent before and was tried, and would now be stored behind it. It is no longer writable.
+def _overtaken_by(stored: PendingDraft, result: ReadResult) -> list[PendingDraft]:
+    """What its sender sent before and was tried, and would now be stored behind it.
 
     Drafts of other processes are in order there: here one may be behind another that it does not follow.
     """
     if stored.path is GUEST:
         return []
-    writable = result.writable.get(stored.draft.chat_id, [])
-    overtaken = [
+    return [
         pending
-        for pending in writable
+        for pending in result.writable.get(stored.draft.chat_id, ())
         if pending.attempts and pending.path is not GUEST and pending.draft.sender_id == stored.draft.sender_id
     ]
-    for pending in overtaken:
-        writable.remove(pending)
-    return overtaken
 
 
 def _is_repeated(pending: PendingDraft, key: StoredKey, message: Message) -> bool:

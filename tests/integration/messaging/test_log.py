@@ -480,6 +480,23 @@ class TestRetries:
         assert (added.message.sequence, len(room.log())) == (2, 2)
         assert room.at(1).reactions == {THUMB: frozenset((room.people["max"],))}
 
+    def test_what_changes_nothing_is_answered_also_when_the_answer_was_lost(
+        self, room: Room, services: Services
+    ) -> None:
+        services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")], after_sending=True)
+        adding = room.draft("max", Kind.REACTION, target=1, emoji=THUMB, action=Action.ADD)
+        drafts = [
+            adding,
+            adding,
+            room.draft("max", Kind.EDIT, "id", content="x", target=1),
+            replace(adding, emoji=HEART),
+        ]
+        added, again, edited, loved = services.run(submit_at_once(services, drafts))
+        assert isinstance(again, Sent)
+        assert again.unchanged
+        assert isinstance(edited, NotYourMessage)
+        assert [each.message.sequence for each in (added, loved) if isinstance(each, Sent)] == [2, 3]
+
     def test_a_key_without_a_digest_is_compared_with_its_message(self, room: Room, services: Services) -> None:
         services.database.call(
             "UpdateItem",
