@@ -1,7 +1,8 @@
 """Reads what decides over a batch of drafts: memberships, idempotency keys, counters, and what changes depend on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, takewhile
 from typing import Any
 
 from chats.domain import CommandType, CounterState
@@ -12,9 +13,9 @@ from foundation.kernel.ids import ChatId, UserId, is_user_id
 from foundation.stores.dynamodb import AccessPattern, BatchResult, Key
 from messaging.domain import Kind, Message, Sent
 from messaging.errors import ClientMessageIdConflict
-from messaging.services.fold import Facts
+from messaging.services.fold import Facts, answer_lost
 from messaging.services.ingest import Ingest, IngestStores
-from messaging.services.queues import Batch, PendingDraft
+from messaging.services.queues import GUEST, Batch, PendingDraft
 from messaging.stores.messages import EntryKey, StoredKey
 
 
@@ -44,13 +45,15 @@ class BatchReader:
     async def read(self, batches: Sequence[Batch], *, fresh: bool = False) -> ReadResult:
         """One strongly consistent read of memberships, idempotency keys and the counters not remembered.
 
-        For drafts that are folded it also reads what they depend on. A second one reads the entries of the keys that
-        exist. `fresh` reads all counters. Raises `StoreUnavailable`.
+        For drafts that are folded it also reads what they depend on, for drafts that were tried the keys of those tried
+        behind them. A second one reads the entries of the keys that exist. `fresh` reads all counters. Raises
+        `StoreUnavailable`.
         """
         for batch in batches:
             if fresh or any(self._cache.must_read_counter(pending.draft) for pending in batch.drafts):
                 self._cache.forget(batch.chat_id)
         drafts = [pending for batch in batches for pending in batch.drafts]
+        behind = [pending for batch in batches for pending in _tried_behind(batch)]
         folded = [pending for pending in drafts if pending.draft.needs_read]
         pairs = {(pending.draft.chat_id, pending.draft.sender_id) for pending in drafts}
         before = {batch.chat_id: self._cache.find_counter(batch.chat_id) for batch in batches}
@@ -58,7 +61,9 @@ class BatchReader:
         found = await self._database.batch_get(
             {
                 **self._posting.membership_lookup(pairs | _people_of(folded)),
-                **self._keys.lookup({(pending.draft.chat_id, pending.draft.client_message_id) for pending in drafts}),
+                **self._keys.lookup(
+                    {(each.draft.chat_id, each.draft.client_message_id) for each in chain(drafts, behind)}
+                ),
                 **(self._posting.counter_lookup(unknown) if unknown else {}),
                 **self._dependencies_of(folded),
             }
@@ -72,6 +77,7 @@ class BatchReader:
         missing = set(unknown) - counters.keys()
         result = await self._classify(
             drafts,
+            behind,
             allowed={
                 (chat_id, sender_id)
                 for chat_id, sender_id in members | {_sender(each) for each in folded if each.draft.by_staff}
@@ -139,12 +145,14 @@ class BatchReader:
     async def _classify(
         self,
         drafts: Sequence[PendingDraft],
+        behind: Sequence[PendingDraft],
         *,
         allowed: set[tuple[ChatId, str]],
         keys: Mapping[tuple[ChatId, str], StoredKey],
     ) -> ReadResult:
         result = ReadResult()
         repeated: list[tuple[PendingDraft, StoredKey]] = []
+        overtaken: dict[PendingDraft, None] = {}
         for pending in drafts:
             draft = pending.draft
             key = keys.get((draft.chat_id, draft.client_message_id))
@@ -155,10 +163,40 @@ class BatchReader:
             elif key is None:
                 result.writable.setdefault(draft.chat_id, []).append(pending)
             else:
+                if is_stored:
+                    overtaken |= dict.fromkeys(_overtaken_by(pending, result))
                 repeated.append((pending, key))
+        for pending in behind:
+            key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
+            if key is not None and key.message_id == pending.message_id:
+                overtaken |= dict.fromkeys(_overtaken_by(pending, result))
+        if overtaken:
+            repeated += await self._look_again(list(overtaken), result)
         if repeated:
             await self._compare(repeated, result)
         return result
+
+    async def _look_again(
+        self, overtaken: Sequence[PendingDraft], result: ReadResult
+    ) -> list[tuple[PendingDraft, StoredKey]]:
+        """Those that are stored, with their keys: the first read was no snapshot. The others are not to be stored.
+
+        Whoever stored the later draft has refused them or found nothing to change, and the answers were lost.
+        """
+        places = {(each.draft.chat_id, each.draft.client_message_id) for each in overtaken}
+        keys = self._keys.found_in(await self._database.batch_get(self._keys.lookup(places)), now=self._clock.now())
+        stored = []
+        for pending in overtaken:
+            key = keys.get((pending.draft.chat_id, pending.draft.client_message_id))
+            if key is None and pending.draft.needs_read:
+                pending.is_overtaken = True
+                continue
+            result.writable[pending.draft.chat_id].remove(pending)
+            if key is not None:
+                stored.append((pending, key))
+            else:
+                result.refused.append((pending, answer_lost()))
+        return stored
 
     async def _compare(self, repeated: Sequence[tuple[PendingDraft, StoredKey]], result: ReadResult) -> None:
         """Compare each draft with what its key stands for, and answer with the entry as it stands."""
@@ -172,6 +210,27 @@ class BatchReader:
                 result.stored.append((pending, Sent(message, duplicate=key.message_id != pending.message_id)))
             else:
                 result.refused.append((pending, ClientMessageIdConflict()))
+
+
+def _tried_behind(batch: Batch) -> Iterable[PendingDraft]:
+    """The drafts behind a batch that were tried together with it: another process may have stored them."""
+    if not batch.drafts[-1].attempts:
+        return ()
+    return takewhile(lambda pending: pending.attempts > 0, batch.queue.queued)
+
+
+def _overtaken_by(stored: PendingDraft, result: ReadResult) -> list[PendingDraft]:
+    """What its sender sent before and was tried, and would now be stored behind it.
+
+    Drafts of other processes are in order there: here one may be behind another that it does not follow.
+    """
+    if stored.path is GUEST:
+        return []
+    return [
+        pending
+        for pending in result.writable.get(stored.draft.chat_id, ())
+        if pending.attempts and pending.path is not GUEST and pending.draft.sender_id == stored.draft.sender_id
+    ]
 
 
 def _is_repeated(pending: PendingDraft, key: StoredKey, message: Message) -> bool:

@@ -29,7 +29,7 @@ from messaging.domain import Draft, Kind, Sent, entry_persisted
 from messaging.errors import ClientMessageIdConflict
 from messaging.services import metrics
 from messaging.services.batch_reader import BatchReader, ReadResult
-from messaging.services.failed_batches import FailedBatch
+from messaging.services.failed_batches import FailedBatch, unanswered
 from messaging.services.ingest import Ingest
 from messaging.services.queues import GUEST, OWN, Batch, ChatQueues, PendingDraft
 from messaging.services.recent_chats import RecentChats
@@ -281,15 +281,24 @@ class Committer:
         for batch in batches:
             clashing = self._queues.finish_reading(batch, result.writable.get(batch.chat_id, ()))
             if clashing is not None:
-                batch.queue.facts = result.facts.get(batch.chat_id)
+                # Of plain messages there are none: those of the drafts that are being committed stay.
+                if (facts := result.facts.get(batch.chat_id)) is not None:
+                    batch.queue.facts = facts
                 current.add(batch.chat_id)
                 self.fail(clashing, ClientMessageIdConflict())
         self._fail_each([each for each in result.refused if each[0].draft.chat_id in current])
         self._announce([(pending, sent) for pending, sent in result.stored if pending.draft.chat_id in current])
 
     def _fail_reading(self, batches: Sequence[Batch], error: ParleyError) -> None:
+        """Fail the drafts, except those that were tried: they may be stored, and are to be announced then."""
         for batch in batches:
-            if self._queues.finish_reading(batch, ()) is not None:
+            if batch.queue.epoch != batch.epoch:
+                continue
+            may_be_stored = not batch.queue.committing and any(pending.attempts for pending in batch.drafts)
+            if may_be_stored and isinstance(error, StoreUnavailable):
+                self._retry_batch(unanswered(batch, error))
+            else:
+                self._queues.finish_reading(batch, ())
                 self.fail(batch.drafts, error)
 
     # Committing

@@ -29,6 +29,11 @@ def contention(batch: Batch, reason: str) -> FailedBatch:
     return FailedBatch(batch, reason, error, contended=True)
 
 
+def unanswered(batch: Batch, error: StoreUnavailable) -> FailedBatch:
+    """The store gave no answer: only a read tells what it has stored."""
+    return FailedBatch(batch, "throttled" if isinstance(error, Throttled) else "unavailable", error)
+
+
 def failure_of(batch: Batch, write: Write, reason: CancellationReason) -> FailedBatch:
     """What the reason of a cancelled transaction means for the batch that the item belongs to."""
     if reason.is_condition:

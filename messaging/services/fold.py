@@ -6,6 +6,7 @@ to be read. So no condition belongs to a single draft.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from foundation.kernel.clock import to_iso
 from foundation.kernel.errors import ParleyError
 from foundation.kernel.ids import UserId
 from foundation.stores.dynamodb import Write
-from foundation.stores.errors import TransactionConflict
+from foundation.stores.errors import StoreUnavailable, TransactionConflict
 from messaging.domain import MAX_EMOJI, MAX_REACTIONS, Action, Kind, Message, Sent
 from messaging.errors import MessageDeleted, MessageNotFound, NotYourMessage, TooManyReactions
 from messaging.stores.messages import MessageStore
@@ -60,6 +61,8 @@ class Fold:
     def apply(self, pending: "PendingDraft") -> None:
         """Turn the draft into an entry, an answer or a refusal."""
         try:
+            if pending.is_overtaken:
+                self._require_no_entry(pending)
             outcome = self._outcome(pending)
         except ParleyError as error:
             self.refused.append((pending, error))
@@ -81,9 +84,20 @@ class Fold:
         return writes + self._writes
 
     def facts_after(self) -> Facts:
-        """What is known once the transaction is committed, for the drafts that were read together with these."""
-        chat = self._facts.chat
-        return replace(self._facts, entries=self._entries, chat=chat and replace(chat, pins=self._pins))
+        """What is known once the transaction is committed, for the drafts that were read together with these.
+
+        Of the new entries only deletions, which deleting again answers: a chat may go on without another read.
+        """
+        read, chat = self._facts.entries, self._facts.chat
+        kept = {place: each for place, each in self._entries.items() if place in read or each.kind is Kind.DELETION}
+        return replace(self._facts, entries=kept, chat=chat and replace(chat, pins=self._pins))
+
+    def _require_no_entry(self, pending: "PendingDraft") -> None:
+        """Raises `StoreUnavailable` if the draft would make an entry."""
+        trial = copy(self)
+        trial._entries, trial._writes = dict(self._entries), list(self._writes)
+        if isinstance(trial._outcome(pending), Message):
+            raise answer_lost()
 
     def _outcome(self, pending: "PendingDraft") -> Message | Sent:
         match pending.draft.kind:
@@ -224,6 +238,11 @@ class Fold:
                 last_other=entry.sequence,
                 last_message=counter.latest_message,
             )
+
+
+def answer_lost() -> StoreUnavailable:
+    """For a draft of which nobody knows what became, and that must not be stored behind a later one."""
+    return StoreUnavailable("The answer was lost; send it again with the same id")
 
 
 def _require_not_deleted(target: Message) -> None:

@@ -197,6 +197,9 @@ class HandOver:
         self._take_back_all((batch for batch in self._batches.values() if batch.home not in names), "left")
         for queue in self._queues.values():
             self._schedule(queue)
+        self._update_activity()
+
+    def _update_activity(self) -> None:
         self.is_active = not self._homes.is_alone or bool(self._queues)
 
     # Batches
@@ -241,6 +244,7 @@ class HandOver:
             return
         if peer is None or not (queue.waiting or queue.batches):
             del self._queues[queue.chat_id]
+            self._update_activity()
             for pending in queue.waiting:
                 pending.path = self._path_here(queue.chat_id)
                 self._committer.enqueue(pending)

@@ -25,13 +25,12 @@ from foundation.stores.dynamodb import AsyncDatabase, Write
 from foundation.stores.errors import (
     CancellationReason,
     StoreUnavailable,
-    Throttled,
     TransactionCancelled,
     TransactionConflict,
 )
 from messaging.domain import Draft, Message, Sent
 from messaging.services import metrics
-from messaging.services.failed_batches import FailedBatch, contention, failure_of
+from messaging.services.failed_batches import FailedBatch, contention, failure_of, unanswered
 from messaging.services.fold import Facts, Fold
 from messaging.services.homes import Homes
 from messaging.services.queues import Batch, PendingDraft
@@ -255,8 +254,7 @@ class Ingest:
             return self._fail_all([contention(batch, "conflict") for batch in batches])
         except StoreUnavailable as error:
             # The transaction may have been written: the retry reads the keys first.
-            reason = "throttled" if isinstance(error, Throttled) else "unavailable"
-            return self._fail_all([FailedBatch(batch, reason, error) for batch in batches])
+            return self._fail_all([unanswered(batch, error) for batch in batches])
         except ParleyError as error:
             return self._fail_all([FailedBatch(batch, "refused", error, permanent=True) for batch in batches])
         result = WriteResult(committed=list(batches))

@@ -191,8 +191,8 @@ class Peers:
             link.task.add_done_callback(self._on_drained)
 
     async def _drain(self, link: Link) -> None:
-        """Send until nothing waits."""
-        while link.parcels and self._name is not None:
+        """Send until nothing waits, or the epoch has ended."""
+        while link.parcels and self._name is not None and self._links.get(link.name) is link:
             parcels = link.take()
             self._sent += 1
             payload = self._envelopes.seal(

@@ -42,7 +42,8 @@ class PendingDraft:
     """A draft without an answer yet.
 
     The message id survives every retry: an idempotency key in the store that holds it was written for this draft.
-    `repeats` are later sends of the same draft, under the same id; they share the answer.
+    `repeats` are later sends of the same draft, under the same id; they share the answer. `is_overtaken`: a later draft
+    of its sender is stored, so that this one is answered and no longer stored.
     """
 
     draft: Draft
@@ -52,6 +53,7 @@ class PendingDraft:
     attempts: int = 0
     repeats: list["PendingDraft"] = field(default_factory=list)
     path: Path = OWN
+    is_overtaken: bool = False
     when_stored: list[Callable[[], None]] | None = None
 
     @property

@@ -45,6 +45,7 @@ class PeerChannel:
             async with self._client.pubsub() as pubsub:
                 await pubsub.subscribe(_channel(name))
                 confirmation = await pubsub.get_message(timeout=SUBSCRIBE_TIMEOUT)
+                subscriptions.require_not_cancelled()
                 if confirmation is None or confirmation["type"] != "subscribe":
                     raise StoreUnavailable("Redis did not confirm a subscription in time")
                 yield None
@@ -60,6 +61,7 @@ class PeerChannel:
                     if loop.time() >= check_at:
                         if await self._is_elsewhere(name):
                             raise StoreUnavailable("The primary does not know the subscription")
+                        subscriptions.require_not_cancelled()
                         check_at = loop.time() + CHECK_EVERY
 
     async def _is_elsewhere(self, name: str) -> bool:

@@ -20,14 +20,14 @@ async def answer_to_ping(pubsub: PubSub) -> dict[str, Any]:
     Raises Redis's errors, among them `ConnectionError` when nothing arrives.
     """
     await pubsub.ping()
-    _require_not_cancelled()
+    require_not_cancelled()
     message: dict[str, Any] | None = await pubsub.get_message(timeout=CHECK_EVERY)
     if message is None:
         raise redis.ConnectionError("Redis does not answer a subscriber")
     return message
 
 
-def _require_not_cancelled() -> None:
+def require_not_cancelled() -> None:
     """Raises `CancelledError`. The client library sends with `wait_for`, which loses a cancellation that comes as the
     sending ends (Python 3.11): its task would listen for ever."""
     task = asyncio.current_task()

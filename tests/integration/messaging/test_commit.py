@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from foundation.kernel.errors import Overloaded
-from foundation.kernel.ids import ChatId, UserId
+from foundation.kernel.ids import ChatId, MessageId, UserId
 from foundation.kernel.retry import RetryPolicy
 from foundation.stores.dynamodb import Database
 from foundation.stores.errors import EventLogUnavailable, StoreRefused, StoreUnavailable, Throttled, TransactionConflict
@@ -22,9 +22,11 @@ from messaging.domain import Draft, Sent
 from messaging.services import committer
 from messaging.services.committer import CONTENTION_RETRIES
 from messaging.services.history import Window
-from messaging.services.queues import FULL_BATCH
+from messaging.services.queues import FULL_BATCH, GUEST, Path, fallback
 from tests.doubles import SettableClock, eventually
 from tests.integration.messaging.services import Call, Services, cancelled
+
+TAKEN_BACK = fallback("left")
 
 
 class FixedPause(RetryPolicy):
@@ -155,6 +157,46 @@ class TestSeveralWriters:
         assert (quick.duplicate, late.duplicate) == (False, True)
         assert len(services.stored(chat)) == 1
 
+    @pytest.mark.parametrize("count", [2, FULL_BATCH + 1])
+    def test_what_a_former_home_failed_is_not_stored_behind_what_it_stored(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId, count: int
+    ) -> None:
+        handed = handed_over(services, chat, ann, count)
+        other_process.run(commit_tried(other_process, handed[-1:]))
+        *failed, stored = services.run(commit_tried(services, handed))
+        assert {type(each) for each in failed} == {StoreUnavailable}
+        assert isinstance(stored, Sent)
+        assert [message.client_message_id for message in services.stored(chat)] == [f"id-{count - 1}"]
+        assert services.send(handed[0][0]).message.sequence == 2
+
+    def test_a_draft_of_another_process_is_not_failed_for_one_that_it_does_not_follow(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        """Its sender has two connections, at different processes."""
+        handed = handed_over(services, chat, ann, 2)
+        other_process.run(commit_tried(other_process, handed[1:]))
+        sent = services.run(commit_tried(services, handed, GUEST))
+        assert [each.message.sequence for each in sent if isinstance(each, Sent)] == [2, 1]
+
+    def test_what_a_former_home_has_just_stored_is_found_though_a_batch_read_misses_its_key(
+        self, services: Services, other_process: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        handed = handed_over(services, chat, ann, 2)
+        other_process.run(commit_tried(other_process, handed))
+
+        async def miss(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            services.wire.intercept = None
+            answer = await send(name, request)
+            found = {
+                table: [item for item in items if item.get("client_message_id") != {"S": "id-0"}]
+                for table, items in answer["Responses"].items()
+            }
+            return {**answer, "Responses": found}
+
+        services.wire.intercept = miss
+        sent = services.run(commit_tried(services, handed))
+        assert [each.message.sequence for each in sent if isinstance(each, Sent)] == [1, 2]
+
     def test_a_key_that_appears_during_a_batch_read_stops_the_write(
         self, services: Services, other_process: Services, chat: ChatId, ann: UserId
     ) -> None:
@@ -190,6 +232,20 @@ class TestSeveralWriters:
         assert [answer.result(20).message.sequence for answer in answers] == [3, 2]
         theirs = [len(items) for items in transactions(services) if chat not in repr(items)]
         assert theirs == [6, 3, 3]
+
+
+def handed_over(services: Services, chat: ChatId, sender: UserId, count: int) -> list[tuple[Draft, MessageId]]:
+    return [(services.draft(chat, sender, f"id-{number}"), services.ids.message()) for number in range(count)]
+
+
+async def commit_tried(
+    services: Services, drafts: list[tuple[Draft, MessageId]], path: Path = TAKEN_BACK
+) -> list[Sent | BaseException]:
+    """As what was handed over and taken back: the answers were lost."""
+    pending = [services.committer.accept(draft, message_id) for draft, message_id in drafts]
+    for each in pending:
+        each.attempts, each.path = 1, path
+    return await asyncio.gather(*(each.future for each in pending), return_exceptions=True)
 
 
 class TestChatsWithAnotherHome:
@@ -311,6 +367,27 @@ class TestFaults:
         assert services.stored(chat) == [sent.message]
         assert [event.payload for event in services.fake_producer.events] == [sent.message.to_json()]
         assert services.send(services.draft(chat, ann, "next")).message.sequence == 2
+
+    def test_it_is_found_also_when_the_first_reads_for_it_fail(
+        self, services: Services, chat: ChatId, ann: UserId
+    ) -> None:
+        """Its event would be missing until the next one of its chat."""
+        services.send(services.draft(chat, ann, "warm"))
+        errors: dict[str, list[Exception]] = {
+            "TransactWriteItems": [StoreUnavailable("no answer")],
+            "BatchGetItem": [StoreUnavailable("no answer"), Throttled("over capacity")],
+        }
+
+        async def lose(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            answer = await send(name, request)
+            if errors[name] and len(errors["TransactWriteItems"]) == (name == "TransactWriteItems"):
+                raise errors[name].pop(0)
+            return answer
+
+        services.wire.intercept = lose
+        sent = services.send(services.draft(chat, ann))
+        assert (sent.message.sequence, sent.duplicate, errors["BatchGetItem"]) == (2, False, [])
+        assert services.fake_producer.events[-1].payload == sent.message.to_json()
 
     def test_a_lost_answer_does_not_change_the_order(self, services: Services, chat: ChatId, ann: UserId) -> None:
         services.send(services.draft(chat, ann, "warm"))

@@ -1,6 +1,8 @@
 """The chat's log: edits, deletions, reactions and pins are entries that change messages."""
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,10 +25,16 @@ from messaging.errors import (
 from messaging.models import MessageModel
 from messaging.services.fold import MAX_PINS
 from messaging.services.history import Window
+from messaging.services.queues import FULL_BATCH
 from messaging.stores.messages import item_of
-from tests.integration.messaging.services import Services, cancelled
+from tests.doubles import eventually
+from tests.integration.messaging.services import Call, Services, cancelled
 
 THUMB, HEART = "👍", "❤️"
+
+
+async def submit_at_once(services: Services, drafts: Iterable[Draft]) -> list[Sent | BaseException]:
+    return await asyncio.gather(*map(services.committer.submit, drafts), return_exceptions=True)
 
 
 class Room:
@@ -458,6 +466,37 @@ class TestRetries:
         assert (sent.duplicate, sent.unchanged, sent.message.sequence) == (False, False, 2)
         assert len(room.log()) == 2
 
+    def test_a_change_that_changed_nothing_is_not_made_behind_a_later_one_when_the_answer_is_lost(
+        self, room: Room, services: Services
+    ) -> None:
+        services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")], after_sending=True)
+        drafts = [
+            room.draft("max", Kind.REACTION, target=1, emoji=THUMB, action=action)
+            for action in (Action.REMOVE, Action.ADD)
+        ]
+        removed, added = services.run(submit_at_once(services, drafts))
+        assert isinstance(removed, StoreUnavailable), "nobody knows what became of it"
+        assert isinstance(added, Sent)
+        assert (added.message.sequence, len(room.log())) == (2, 2)
+        assert room.at(1).reactions == {THUMB: frozenset((room.people["max"],))}
+
+    def test_what_changes_nothing_is_answered_also_when_the_answer_was_lost(
+        self, room: Room, services: Services
+    ) -> None:
+        services.wire.fail("TransactWriteItems", [StoreUnavailable("no answer")], after_sending=True)
+        adding = room.draft("max", Kind.REACTION, target=1, emoji=THUMB, action=Action.ADD)
+        drafts = [
+            adding,
+            adding,
+            room.draft("max", Kind.EDIT, "id", content="x", target=1),
+            replace(adding, emoji=HEART),
+        ]
+        added, again, edited, loved = services.run(submit_at_once(services, drafts))
+        assert isinstance(again, Sent)
+        assert again.unchanged
+        assert isinstance(edited, NotYourMessage)
+        assert [each.message.sequence for each in (added, loved) if isinstance(each, Sent)] == [2, 3]
+
     def test_a_key_without_a_digest_is_compared_with_its_message(self, room: Room, services: Services) -> None:
         services.database.call(
             "UpdateItem",
@@ -473,6 +512,38 @@ class TestRetries:
 
 
 class TestContention:
+    def test_an_edit_is_stored_after_a_conflict_of_another_chat_though_plain_messages_were_read_meanwhile(
+        self, room: Room, services: Services
+    ) -> None:
+        """The edits of two chats are in one transaction, which the other chat makes fail."""
+        other, strangers = Room(services), [services.ids.user() for _ in range(FULL_BATCH)]
+        for each in strangers:
+            services.add(room.chat_id, each)
+        arrived, released = threading.Event(), asyncio.Event()
+
+        async def fail(name: str, request: dict[str, Any], send: Call) -> dict[str, Any]:
+            if name != "TransactWriteItems" or arrived.is_set():
+                return await send(name, request)
+            arrived.set()
+            await released.wait()
+            raise cancelled(
+                *("TransactionConflict" if other.chat_id in str(each) else None for each in request["TransactItems"])
+            )
+
+        services.wire.intercept = fail
+        edits = services.loop.submit(
+            submit_at_once(
+                services, [each.draft("mia", Kind.EDIT, "id", content="new", target=1) for each in (room, other)]
+            )
+        )
+        assert arrived.wait(10)
+        services.wire.requests.clear()
+        later = [services.submit(services.draft(room.chat_id, each, each)) for each in strangers]
+        eventually(lambda: len(services.committer._queues._queues[room.chat_id].verified) == FULL_BATCH)
+        services.loop.call_soon(released.set)
+        assert [each.message.sequence for each in edits.result(20) if isinstance(each, Sent)] == [2, 2]
+        assert [answer.result(20).message.sequence for answer in later] == list(range(3, FULL_BATCH + 3))
+
     def test_a_target_that_another_process_changed_is_read_again(self, room: Room, other_process: Services) -> None:
         answers = [
             process.submit(room.draft("mia", Kind.EDIT, f"{name}-{number}", content=f"{name}-{number}", target=1))

@@ -584,6 +584,19 @@ class TestHomesThatMove:
         process.list_homes(A)
         assert not process.handover.is_active
 
+    async def test_nor_is_one_that_has_taken_back_what_was_under_way_when_the_others_left(
+        self, process: Process
+    ) -> None:
+        drafts = process.submit(2)
+        await turn()
+        process.list_homes(A)
+        assert process.handover.is_active
+        later = process.submit()
+        process.committer.store(*drafts)
+        await turn()
+        assert process.committer.here == later
+        assert not process.handover.is_active
+
 
 class TestShutdown:
     async def test_every_draft_without_an_answer_is_given_up(self, process: Process) -> None:

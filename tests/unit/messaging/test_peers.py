@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from time import monotonic
 
 import orjson
@@ -347,6 +348,29 @@ class TestEpochs:
         world.other.answer()
         await turn()
         assert len(world.channel.published) == published
+
+    async def test_what_waited_in_a_former_epoch_is_not_sent_also_if_a_cancellation_is_lost(self, world: World) -> None:
+        """It was taken back. Sent beside what waits now, it would get numbers that make the others look replayed."""
+        released, publish = asyncio.Event(), world.channel.publish
+
+        async def lose_a_cancellation(name: str, payload: bytes) -> int:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            await released.wait()
+            return await publish(name, payload)
+
+        world.channel.publish = lose_a_cancellation  # type: ignore[method-assign]
+        before = world.one.name
+        world.one.peers.send_batch(world.other.name, "b-1", batch("b-1"))
+        await turn()
+        world.one.peers.send_batch(world.other.name, "b-2", batch("b-2"))
+        world.channel.subscribers[before].put_nowait(None)
+        await turn()
+        assert world.one.name != before
+        world.channel.publish = publish  # type: ignore[method-assign]
+        released.set()
+        await turn()
+        assert [b"b-2" in payload for _, payload in world.channel.published] == [False]
 
     async def test_a_process_whose_key_is_not_known_cannot_be_reached(self, world: World) -> None:
         assert world.one.peers.can_reach(world.other.name)
