@@ -36,7 +36,7 @@ bench-growth: .venv/dev.stamp ## Measure how cost grows (W="messages members con
 	$(BIN)/python -m bench growth $(W)
 
 bench-peer: .venv/dev.stamp ## Measure in turns with ejabberd on PostgreSQL (W="W1 W2 W3" for some, RUNS=3, AS=bare|shipped|acknowledging; needs both installed)
-	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3) --as $(or $(AS),acknowledging)
+	$(BIN)/python -m bench peer $(W) --runs $(or $(RUNS),3) --as $(if $(filter default,$(origin AS)),acknowledging,$(AS))
 
 bench-turns: .venv/dev.stamp ## Measure in turns with another checkout of Parley (BASE=../other, W="W1 W2" for some, RUNS=3)
 	$(BIN)/python -m bench turns --base $(or $(BASE),$(error BASE=../other is the checkout to compare with)) $(W) --runs $(or $(RUNS),3)
